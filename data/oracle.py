@@ -1,0 +1,110 @@
+"""The perfect player: follows a row's rubric, copies what the tools return, and answers in the row's language.
+
+It reads ids, days and addresses from the results of its own episode, never from the reference, so that a transcript of
+it is what a policy could have written.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from data.schema import Task
+from env.episode import Episode
+
+ANSWERS = {
+    "zh": {
+        "leave_and_email": "{who}{when}{leave}，直属主管邮箱是{email}。",
+        "manager_email": "{who}的直属主管邮箱是{email}。",
+        "manager_name": "{who}的直属主管是{manager}。",
+        "manager_by_id": "{who}的直属主管是{manager}。",
+        "no_manager": "{who}没有直属主管。",
+        "leave_today": "{who}今天{on_leave}。",
+        "employee_id": "{who}的工号是{emp_id}。",
+        "leave_by_id": "{who}{when}{leave}。",
+        "leave_period": "{who}{when}{leave}。",
+        "not_found": "没有找到{who}。",
+    },
+    "en": {
+        "leave_and_email": "{who} {leave} {when}; the direct manager's email is {email}.",
+        "manager_email": "The email of {who}'s direct manager is {email}.",
+        "manager_name": "The direct manager of {who} is {manager}.",
+        "manager_by_id": "The direct manager of {who} is {manager}.",
+        "no_manager": "{who} has no direct manager.",
+        "leave_today": "{who} {on_leave} today.",
+        "employee_id": "The employee id of {who} is {emp_id}.",
+        "leave_by_id": "{who} {leave} {when}.",
+        "leave_period": "{who} {leave} {when}.",
+        "not_found": "Could not find {who}.",
+    },
+}
+PERIODS = {
+    "zh": {"today": "今天", "this_week": "本周", "last_week": "上周"},
+    "en": {"today": "today", "this_week": "this week", "last_week": "last week"},
+}
+
+
+def oracle_turn(task: Task, episode: Episode) -> str:
+    """The text of the next turn: one call while the rubric has steps left, then the answer."""
+    done = len(episode.steps)
+    if done < len(task.rubric["steps"]):
+        return call_text(*_call(task, task.rubric["steps"][done], episode))
+    return answer_text(task, [step.result.data for step in episode.steps])
+
+
+def call_text(tool: str, arguments: Mapping[str, Any]) -> str:
+    """A call as the models are taught to write it (the ChatML / Qwen form, compact)."""
+    body = json.dumps({"name": tool, "arguments": arguments}, ensure_ascii=False, separators=(",", ":"))
+    return f"<tool_call>{body}</tool_call>"
+
+
+def answer_text(task: Task, results: list[Any]) -> str:
+    """The answer that `results` (the data of each step, in the rubric's order) support."""
+    if not task.rubric["steps"]:
+        return str(task.rubric["reply"])
+    by_tool = {step["tool"]: result for step, result in zip(task.rubric["steps"], results, strict=True)}
+    matches = by_tool.get("mcp_employee_search", {}).get("matches")
+    leave = by_tool.get("plugin_leave_query", {})
+    org = by_tool.get("plugin_org_query", {})
+    which = task.ask
+    if matches == []:
+        which = "not_found"
+    elif org and org["manager"] is None:
+        which = "no_manager"
+    manager = org.get("manager") or {}
+    return ANSWERS[task.language][which].format(
+        who=task.mention,
+        when=PERIODS[task.language][task.period[0]] if task.period else "",
+        leave=_leave(task.language, leave.get("total_days", 0)),
+        on_leave=_on_leave(task.language, leave.get("total_days", 0)),
+        email=manager.get("email"),
+        manager=manager.get("name" if task.language == "zh" else "name_en"),
+        emp_id=matches[0]["emp_id"] if matches else None,
+    )
+
+
+def _call(task: Task, step: Mapping[str, Any], episode: Episode) -> tuple[str, dict[str, Any]]:
+    arguments = {}
+    for name, rule in step["arguments"].items():
+        if "one_of" in rule:
+            arguments[name] = task.mention
+        elif rule.get("from") == "result":
+            arguments[name] = episode.steps[0].result.data["matches"][0][name]
+        elif "equals" in rule:
+            arguments[name] = task.mention if rule["equals"] == "$reference" else rule["equals"]
+    return step["tool"], arguments
+
+
+def _leave(language: str, days: float) -> str:
+    if language == "zh":
+        return f"请假{days}天" if days else "没有请假"
+    if not days:
+        return "took no leave"
+    return f"took {days} day{'' if days == 1 else 's'} of leave"
+
+
+def _on_leave(language: str, days: float) -> str:
+    if language == "zh":
+        return "请假了" if days else "没有请假"
+    return "is on leave" if days else "is not on leave"

@@ -1,0 +1,1 @@
+"""One module per scenario: which queries exist and what makes each of them answered rightly."""

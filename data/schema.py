@@ -1,0 +1,139 @@
+"""A row: the query, its reference, and the task that makes both checkable.
+
+AgentArts reads two string fields, `input` and `reference_output`; everything of ours is in the object `task`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from typing import Any
+
+from env.domains import domain
+from env.episode import Episode
+
+OUTCOMES = ("none", "not_found", "ask", "refuse")  # references of tasks whose right end is not an id
+LANGUAGES = ("zh", "en")
+SPLITS = ("train", "eval")
+ROW_IDS = "row"  # the seed with which a row's own ids, and so its reference_output, were drawn
+
+
+class RowError(ValueError):
+    """A row that cannot be used. `field` is the path of the offending value, "" where the whole row is meant."""
+
+    def __init__(self, field: str, reason: str):
+        super().__init__(f"{field}: {reason}" if field else reason)
+        self.field = field
+        self.reason = reason
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """What a row is about.
+
+    kind: number of the query kind. ask: what is asked, the name of the phrasings. template: the phrasing used.
+    world: the company's spec for `Domain.open_world`. now: ISO date-time with offset. subject: index of the person
+    asked about, None where the reference is an outcome word. mention: how the query names that person. period: the
+    dates asked about, ("this_week", first, last), or None. rubric: see rewards.rubric.
+    """
+
+    id: str
+    kind: int
+    ask: str
+    domain: str
+    language: str
+    split: str
+    template: str
+    world: Mapping[str, Any]
+    now: str
+    timezone: str
+    subject: int | None
+    mention: str | None
+    period: tuple[str, str, str] | None
+    rubric: Mapping[str, Any]
+
+    @property
+    def depth(self) -> int:
+        """How many tool calls the task needs."""
+        return len(self.rubric["steps"])
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One query. `reference_output` is an employee id or one of OUTCOMES."""
+
+    input: str
+    reference_output: str
+    task: Task
+
+    def to_json(self) -> str:
+        """One line of JSON, the same bytes for equal rows."""
+        return json.dumps(asdict(self), ensure_ascii=False, separators=(",", ":"))
+
+    def open(self, ids: str = ROW_IDS, max_turns: int = 6) -> Episode:
+        """A fresh episode. ids: seed of the employee ids; the default gives the ones of `reference_output`."""
+        where = domain(self.task.domain)
+        world = where.open_world(self.task.world, self.task.now, ids)
+        reference = self.reference_output
+        if self.task.subject is not None:
+            reference = where.reference(world, self.task.subject)
+        return Episode(
+            self.input,
+            reference,
+            where.registry().bind(world),
+            language=self.task.language,
+            now=self.task.now,
+            max_turns=max_turns,
+            meta={"row": self.task.id, "kind": self.task.kind, "language": self.task.language, "ids": ids},
+        )
+
+
+def row_from_json(value: Any) -> Row:
+    """Strict: every field, no other field, right types. Raises RowError with the path of what is wrong."""
+    _exactly(value, {"input", "reference_output", "task"}, "")
+    for name in ("input", "reference_output"):
+        if not isinstance(value[name], str) or not value[name].strip():
+            raise RowError(name, f"expected text that is not empty, got {value[name]!r}")
+    return Row(value["input"], value["reference_output"], _task(value["task"], value["reference_output"]))
+
+
+def _task(value: Any, reference: str) -> Task:
+    _exactly(value, {field.name for field in fields(Task)}, "task")
+    for name in ("id", "ask", "domain", "template", "now", "timezone"):
+        if not isinstance(value[name], str) or not value[name]:
+            raise RowError(f"task.{name}", f"expected text that is not empty, got {value[name]!r}")
+    for name, kind in (("kind", int), ("world", dict), ("rubric", dict)):
+        if not isinstance(value[name], kind) or isinstance(value[name], bool):
+            raise RowError(f"task.{name}", f"expected {kind.__name__}, got {value[name]!r}")
+    for name, allowed in (("language", LANGUAGES), ("split", SPLITS)):
+        if value[name] not in allowed:
+            raise RowError(f"task.{name}", f"expected one of {', '.join(allowed)}, got {value[name]!r}")
+    if not isinstance(value["rubric"].get("steps"), list):
+        raise RowError("task.rubric.steps", "expected a list")
+    if value["subject"] is None and reference not in OUTCOMES:
+        raise RowError("task.subject", f"null, but the reference {reference!r} is none of {', '.join(OUTCOMES)}")
+    if value["subject"] is not None and (not isinstance(value["subject"], int) or isinstance(value["subject"], bool)):
+        raise RowError("task.subject", f"expected an integer or null, got {value['subject']!r}")
+    if not isinstance(value["mention"], str | None):
+        raise RowError("task.mention", f"expected text or null, got {value['mention']!r}")
+    return Task(**{**value, "period": _period(value["period"])})
+
+
+def _period(value: Any) -> tuple[str, str, str] | None:
+    if value is None:
+        return None
+    if not isinstance(value, list) or len(value) != 3 or not all(isinstance(part, str) for part in value):
+        raise RowError("task.period", f"expected [name, first day, last day] or null, got {value!r}")
+    return (value[0], value[1], value[2])
+
+
+def _exactly(value: Any, names: set[str], path: str) -> None:
+    """Raise unless `value` is an object with exactly these keys."""
+    if not isinstance(value, dict):
+        raise RowError(path, f"expected an object, got {type(value).__name__}")
+    prefix = f"{path}." if path else ""
+    for name in sorted(names - value.keys()):
+        raise RowError(path, f"field {prefix + name!r} is missing")
+    for name in sorted(value.keys() - names):
+        raise RowError(prefix + name, "unknown field")

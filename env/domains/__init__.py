@@ -1,0 +1,34 @@
+"""A domain is a folder: a seeded world, tools as YAML + Python pairs, and two functions, `registry` and `open_world`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib import import_module
+from typing import Any, Protocol, cast
+
+from env.registry import Registry
+
+DOMAINS = ("hr",)
+
+
+class World(Protocol):
+    """What an episode needs of a world; the tools know more."""
+
+    def close(self) -> None: ...
+
+
+class Domain(Protocol):
+    """The module `env.domains.<name>`."""
+
+    def registry(self) -> Registry: ...
+
+    def open_world(self, spec: Mapping[str, Any], now: str, seed: str) -> World: ...
+
+    def reference(self, world: World, subject: int) -> str: ...
+
+
+def domain(name: str) -> Domain:
+    """The domain of that name. Raises ValueError naming the known ones."""
+    if name not in DOMAINS:
+        raise ValueError(f"unknown domain {name!r}; known: {', '.join(DOMAINS)}")
+    return cast(Domain, import_module(f"env.domains.{name}"))

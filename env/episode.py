@@ -1,0 +1,153 @@
+"""One episode: a query, a world, tools, and what happened so far. Text in, text out; knows no tokens and no model.
+
+The driver (a rollout engine, a scripted player, a person) shows `messages` and `tools` to whoever plays, passes the
+text of each turn to `play` and appends the returned tool texts, until `play` returns None. `trajectory` is the record.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from typing import Any
+
+from env.parsing import Attempt, parse
+from env.registry import Registry
+from env.types import (
+    AttemptStatus,
+    ErrorCode,
+    Step,
+    StopReason,
+    ToolCall,
+    ToolResult,
+    Trajectory,
+    Turn,
+)
+
+# Far above any honest message, low enough that one message cannot run a tool thousands of times.
+MAX_CALLS_PER_TURN = 16
+
+INSTRUCTIONS = {
+    "zh": "你是企业助手。事实只能来自工具，不得编造。",
+    "en": "You are a company assistant. Facts come from tools only; never make them up.",
+}
+CALENDAR = {
+    "zh": "今天 {today} {weekday}\n本周 {this_monday} 至 {this_sunday}\n上周 {last_monday} 至 {last_sunday}",
+    "en": "today {today} {weekday}\nthis week {this_monday} to {this_sunday}\nlast week {last_monday} to {last_sunday}",
+}
+WEEKDAYS = {
+    "zh": ("周一", "周二", "周三", "周四", "周五", "周六", "周日"),
+    "en": ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"),
+}
+
+
+def system_prompt(language: str, now: str) -> str:
+    """Instructions and a small calendar. now: ISO date-time with offset; weeks start on Monday."""
+    today = datetime.fromisoformat(now).date()
+    monday = today - timedelta(days=today.weekday())
+    calendar = CALENDAR[language].format(
+        today=today,
+        weekday=WEEKDAYS[language][today.weekday()],
+        this_monday=monday,
+        this_sunday=monday + timedelta(days=6),
+        last_monday=monday - timedelta(days=7),
+        last_sunday=monday - timedelta(days=1),
+    )
+    return f"{INSTRUCTIONS[language]}\n{calendar}"
+
+
+class Episode:
+    """registry: already bound to the episode's world. max_turns: model calls until the episode counts as truncated."""
+
+    def __init__(
+        self,
+        query: str,
+        reference_output: str,
+        registry: Registry,
+        *,
+        language: str,
+        now: str,
+        max_turns: int = 6,
+        meta: Mapping[str, Any] | None = None,
+    ):
+        if max_turns < 1:
+            raise ValueError(f"max_turns must be at least 1, got {max_turns}")
+        self.query = query
+        self.reference_output = reference_output
+        self.max_turns = max_turns
+        self.meta = dict(meta or {})
+        self.messages = [
+            {"role": "system", "content": system_prompt(language, now)},
+            {"role": "user", "content": query},
+        ]
+        self._registry = registry
+        self._turns: list[Turn] = []
+        self._steps: list[Step] = []
+        self._answer: str | None = None
+        self._stop: StopReason | None = None
+
+    @property
+    def tools(self) -> list[dict[str, Any]]:
+        """The declared tools as the model sees them, from the contracts."""
+        return self._registry.catalogue()
+
+    @property
+    def done(self) -> bool:
+        return self._stop is not None
+
+    @property
+    def steps(self) -> tuple[Step, ...]:
+        return tuple(self._steps)
+
+    def play(self, text: str) -> list[str] | None:
+        """Take the text of one turn; run its calls. Returns one tool text per attempt in order, None when finished."""
+        if self.done:
+            raise RuntimeError(f"the episode has ended ({self._stop})")
+        index = len(self._turns)
+        self._turns.append(Turn(index, text))
+        parsed = parse(text)
+        if not parsed.attempts:
+            self._answer, self._stop = parsed.prose, StopReason.ANSWERED
+            return None
+        steps = [self._run(index, call, attempt) for call, attempt in enumerate(parsed.attempts)]
+        self._steps += steps
+        if any(step.result.code is not None and step.result.code.infrastructure for step in steps):
+            self._stop = StopReason.INFRASTRUCTURE
+            return None
+        if len(self._turns) >= self.max_turns:
+            self._stop = StopReason.TURN_LIMIT
+            return None
+        return [step.result.text() for step in steps]
+
+    def truncate(self, text: str | None = None) -> None:
+        """End for want of tokens. text: an unfinished turn, kept in the record; its calls are not run."""
+        if self.done:
+            raise RuntimeError(f"the episode has ended ({self._stop})")
+        if text is not None:
+            self._turns.append(Turn(len(self._turns), text))
+        self._stop = StopReason.TOKEN_LIMIT
+
+    def trajectory(self) -> Trajectory:
+        """The record. Raises RuntimeError before the episode has ended."""
+        if self._stop is None:
+            raise RuntimeError("the episode has not ended")
+        return Trajectory(
+            query=self.query,
+            reference_output=self.reference_output,
+            turns=tuple(self._turns),
+            steps=tuple(self._steps),
+            answer=self._answer,
+            stop=self._stop,
+            meta=self.meta,
+        )
+
+    def _run(self, turn: int, call: int, attempt: Attempt) -> Step:
+        given = attempt.arguments if attempt.arguments is not None else attempt.raw
+        if attempt.status is not AttemptStatus.OK:
+            result = ToolResult.error(ErrorCode.INVALID_ARGUMENTS, f"the call was not run: {attempt.detail}")
+            return Step(turn, call, attempt.status, attempt.name, given, None, result)
+        if call >= MAX_CALLS_PER_TURN:
+            detail = f"at most {MAX_CALLS_PER_TURN} calls in one message; this one was not run"
+            result = ToolResult.error(ErrorCode.BUSINESS_ERROR, detail)
+            return Step(turn, call, attempt.status, attempt.name, given, None, result)
+        outcome = self._registry.call(ToolCall(attempt.name, attempt.arguments or {}))
+        return Step(turn, call, attempt.status, attempt.name, given, outcome.arguments, outcome.result)

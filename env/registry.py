@@ -1,0 +1,202 @@
+"""Runs tools: finds one by name, checks both ways against its contract, and answers with one envelope, always.
+
+It refuses to guess: a name that nobody registered is the model's mistake, an exception that is no ToolError is ours.
+"""
+
+from __future__ import annotations
+
+import copy
+import difflib
+import importlib
+import inspect
+import logging
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from env.contract import ContractError, ToolContract, json_copy, shown
+from env.types import JSON, ErrorCode, ToolCall, ToolError, ToolResult
+
+log = logging.getLogger(__name__)
+
+NOT_REGISTERED = "<unknown>"  # in events, instead of whatever name the model made up
+
+ToolFunction = Callable[..., JSON]
+
+
+@dataclass(frozen=True)
+class Tool:
+    """A contract and its implementation: called with the episode's world first, then arguments by keyword."""
+
+    contract: ToolContract
+    function: ToolFunction
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """One finished call. `arguments` as the tool got them, None where the call never got that far."""
+
+    arguments: dict[str, JSON] | None
+    result: ToolResult
+
+
+@dataclass(frozen=True, slots=True)
+class CallEvent:
+    """What an observer learns of a call: no arguments and no data. `tool` is NOT_REGISTERED for an unknown name."""
+
+    tool: str
+    status: str
+    code: ErrorCode | None
+    duration_s: float
+
+
+Observer = Callable[[CallEvent], None]
+Clock = Callable[[], float]
+
+
+class Registry:
+    """Tools by name. Bind it to an episode's world before calling.
+
+    on_call: gets one event per call, in the caller's thread; what it raises reaches the caller.
+    clock: seconds, monotonic. Raises ContractError where two tools share a name.
+    """
+
+    def __init__(
+        self, tools: Iterable[Tool], *, on_call: Observer | None = None, clock: Clock = time.perf_counter
+    ) -> None:
+        self._tools: dict[str, Tool] = {}
+        for tool in sorted(tools, key=lambda tool: tool.contract.name):
+            self._add(tool)
+        self._on_call = on_call
+        self._clock = clock
+        self._world: object = None
+
+    @classmethod
+    def load_tools_from_directory(
+        cls, path: Path | str, package: str, *, on_call: Observer | None = None, clock: Clock = time.perf_counter
+    ) -> Registry:
+        """The tools of one directory: each `<stem>.yaml` with the function of its name in `<package>.<stem>`.
+
+        Raises ContractError for a contract that cannot be used or does not fit its function.
+        """
+        directory = Path(path)
+        for stray in sorted(directory.glob("*.yml")):
+            raise ContractError(stray, 1, "expected the ending .yaml, got .yml")
+        files = sorted(directory.glob("*.yaml"))
+        if not files:
+            raise ContractError(directory, 1, "expected at least one *.yaml, found none")
+        return cls([_load(file, package) for file in files], on_call=on_call, clock=clock)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """In alphabetical order."""
+        return tuple(self._tools)
+
+    def contract(self, name: str) -> ToolContract:
+        """Raises KeyError."""
+        return self._tools[name].contract
+
+    def catalogue(self) -> list[dict[str, JSON]]:
+        """The function schemas for the prompt, in the order of `names`."""
+        return [tool.contract.for_model() for tool in self._tools.values()]
+
+    def bind(self, world: object) -> Registry:
+        """The same tools on one episode's world; whatever a call leaves behind belongs to this copy."""
+        bound = copy.copy(self)
+        bound._world = world
+        return bound
+
+    def tool_call(self, name: str, /, **arguments: JSON) -> ToolResult:
+        """`call` in keyword form."""
+        return self.call(ToolCall(name, arguments)).result
+
+    def call(self, call: ToolCall) -> Outcome:
+        """Run one call. Whatever the model or the tool does wrong is in the result; nothing is raised for it."""
+        started = self._clock()
+        tool = self._tools.get(call.name)
+        outcome = self._run(tool, call) if tool else Outcome(None, self._not_found(call.name))
+        if self._on_call:
+            name = call.name if tool else NOT_REGISTERED
+            self._on_call(CallEvent(name, outcome.result.status, outcome.result.code, self._clock() - started))
+        return outcome
+
+    def _run(self, tool: Tool, call: ToolCall) -> Outcome:
+        arguments = None
+        try:
+            arguments = tool.contract.check_arguments(call.arguments)
+            return Outcome(arguments, ToolResult.success(self._data(tool, arguments), tool=call.name))
+        except ToolError as error:
+            return Outcome(arguments, ToolResult.error(error.code, error.detail, tool=call.name))
+        except Exception as error:
+            # The one broad except of the core: a bug in one of many tools must void its own episode, visibly, and not
+            # end the training run. Only the type goes into the envelope, for the text may hold personal data.
+            log.exception("tool %s failed with an exception that is no ToolError", call.name)
+            return Outcome(arguments, ToolResult.error(ErrorCode.INTERNAL_ERROR, type(error).__name__, tool=call.name))
+
+    def _data(self, tool: Tool, arguments: Mapping[str, JSON]) -> JSON:
+        # The tool works on a copy: the arguments end up in the trajectory as they were when it was called.
+        return tool.contract.check_output(tool.function(self._world, **json_copy(arguments)))
+
+    def _not_found(self, name: str) -> ToolResult:
+        nearest = difflib.get_close_matches(name[:64], self.names, n=3)
+        hint = f"did you mean {' or '.join(nearest)}? " if nearest else ""
+        detail = f"no tool {shown(name)}; {hint}available: {', '.join(self.names) or 'none'}"
+        return ToolResult.error(ErrorCode.TOOL_NOT_FOUND, detail, tool=name)
+
+    def _add(self, tool: Tool) -> None:
+        first = self._tools.setdefault(tool.contract.name, tool)
+        if first is not tool:
+            detail = f"expected a name of its own, {tool.contract.name} is taken by {first.contract.path}"
+            raise ContractError(tool.contract.path, tool.contract.line, detail)
+
+
+def _load(file: Path, package: str) -> Tool:
+    contract = ToolContract.load(file)
+    module = _module(contract, contract.module_path or f"{package}.{file.stem}")
+    function = vars(module).get(contract.name)
+    if not inspect.isfunction(function):
+        raise _mismatch(contract, module.__name__, f"functions found: {', '.join(_functions(module)) or 'none'}")
+    if inspect.iscoroutinefunction(function):
+        raise _mismatch(contract, module.__name__, "it is async; write it synchronously, is_async concerns callers")
+    _check_signature(contract, module.__name__, function)
+    return Tool(contract, function)
+
+
+def _module(contract: ToolContract, name: str) -> ModuleType:
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        if error.name is None or not f"{name}.".startswith(f"{error.name}."):
+            raise  # the module is there and misses something else
+        raise _mismatch(contract, name, f"there is no module {error.name}") from error
+
+
+def _check_signature(contract: ToolContract, module: str, function: Callable[..., Any]) -> None:
+    """The function must take every declared argument, and do without those that a call may leave out."""
+    properties = contract.input_schema.get("properties", {})
+    always = {name for name, schema in properties.items() if "default" in schema}
+    always.update(contract.input_schema.get("required", ()))
+    signature = inspect.signature(function)
+    for names in (properties, always):
+        try:
+            signature.bind(None, **dict.fromkeys(names))
+        except TypeError as error:
+            given = ", ".join(("world", *names))
+            raise _mismatch(contract, module, f"{signature} cannot be called with ({given}): {error}") from error
+
+
+def _functions(module: ModuleType) -> list[str]:
+    return [
+        name
+        for name, value in vars(module).items()
+        if inspect.isfunction(value) and value.__module__ == module.__name__ and not name.startswith("_")
+    ]
+
+
+def _mismatch(contract: ToolContract, module: str, found: str) -> ContractError:
+    return ContractError(
+        contract.path, contract.line, f"expected a function {contract.name} in module {module}; {found}"
+    )

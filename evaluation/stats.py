@@ -1,0 +1,194 @@
+"""Numbers about records: rates with intervals, counts, and the paired comparison of two runs.
+
+Rates are over scored episodes; one that the infrastructure broke has no score and is counted apart. The intervals take
+episodes as independent, so several samples of one row make them look narrower than they are.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from math import comb, sqrt
+from statistics import fmean
+from typing import Any
+
+from env.registry import NOT_REGISTERED
+from env.types import ErrorCode, Trajectory
+from evaluation.record import Key, Record
+
+Z = 1.959963984540054  # standard normal quantile of 0.975
+
+
+@dataclass(frozen=True, slots=True)
+class Rate:
+    """count of n, with a 95 % interval; no rate and no interval where n is 0."""
+
+    count: int
+    n: int
+    rate: float | None
+    low: float | None
+    high: float | None
+
+
+def rate(count: int, n: int) -> Rate:
+    """With the Wilson interval, which stays inside [0, 1] and has a width at 0 and 1 too."""
+    return Rate(count, n, count / n, *wilson(count, n)) if n else Rate(0, 0, None, None, None)
+
+
+def wilson(count: int, n: int) -> tuple[float, float]:
+    """95 % score interval of a proportion (Wilson 1927). Raises ValueError unless 0 <= count <= n and n > 0."""
+    if n <= 0 or not 0 <= count <= n:
+        raise ValueError(f"expected 0 <= count <= n and n > 0, got count {count}, n {n}")
+    share, scale = count / n, 1 + Z * Z / n
+    centre = (share + Z * Z / (2 * n)) / scale
+    half = Z * sqrt(share * (1 - share) / n + Z * Z / (4 * n * n)) / scale
+    return max(0.0, centre - half), min(1.0, centre + half)
+
+
+def summary(records: Sequence[Record]) -> dict[str, Any]:
+    """Everything that one run's report shows, as plain JSON values; the keys are named as in the report."""
+    scored = [record for record in records if record.score is not None]
+    return {
+        "n": len(scored),
+        "infrastructure": len(records) - len(scored),
+        "success": _success(scored),
+        "clean": asdict(rate(sum(bool(_score(record)["clean"]) for record in scored), len(scored))),
+        "score": _mean(_score(record)["total"] for record in scored),
+        "parts": _parts(scored),
+        "by_kind": _split(scored, lambda record: record.kind),
+        "by_language": _split(scored, lambda record: record.language),
+        "by_depth": _split(scored, lambda record: record.depth),
+        "by_split": _split(scored, lambda record: record.split),
+        **_calls(records),
+        "sampled_tokens": _mean(record.sampled_tokens for record in records),
+        "failures": _failures(scored),
+    }
+
+
+def mcnemar(gained: int, lost: int) -> float:
+    """Exact two-sided p-value that changes in both directions are equally likely; 1.0 without any change."""
+    changes = gained + lost
+    tail = sum(comb(changes, k) for k in range(min(gained, lost) + 1))
+    return min(1.0, 2 * tail / 2**changes)
+
+
+def paired_interval(both: int, gained: int, lost: int, neither: int) -> tuple[float, float]:
+    """95 % interval of (gained - lost) / n for paired outcomes: Newcombe 1998, Statist. Med. 17:2635, method 10.
+
+    Not the normal one, which has no width where nothing changed and leaves [-1, 1] near the ends, where a trained
+    policy is. Raises ValueError for no pairs.
+    """
+    n = both + gained + lost + neither
+    after, before = both + gained, both + lost
+    (low_a, high_a), (low_b, high_b) = wilson(after, n), wilson(before, n)
+    up, down = high_a - after / n, after / n - low_a
+    up_b, down_b = high_b - before / n, before / n - low_b
+    phi = _phi(both, gained, lost, neither)
+    difference = (gained - lost) / n
+    below = sqrt(max(0.0, down * down - 2 * phi * down * up_b + up_b * up_b))
+    above = sqrt(max(0.0, up * up - 2 * phi * up * down_b + down_b * down_b))
+    return difference - below, difference + above
+
+
+def compare(before: Sequence[Record], after: Sequence[Record]) -> dict[str, Any]:
+    """Paired by row and sample. Pairs where one side has no score are counted in `unscored`, rows of one side only in
+    `unpaired`. Raises ValueError where nothing pairs, or a row's query differs (the runs saw different data).
+    """
+    left, right = {record.key: record for record in before}, {record.key: record for record in after}
+    keys = [key for key in left if key in right]
+    _check_same_rows(left, right, keys)
+    scored = [key for key in keys if left[key].score is not None and right[key].score is not None]
+    cells = Counter((left[key].success, right[key].success) for key in scored)
+    both, gained, lost, neither = (cells[pair] for pair in ((True, True), (False, True), (True, False), (False, False)))
+    if not scored:
+        raise ValueError("the runs have no scored row in common")
+    low, high = paired_interval(both, gained, lost, neither)
+    return {
+        "n": len(scored),
+        "both_right": both,
+        "to_right": gained,
+        "to_wrong": lost,
+        "both_wrong": neither,
+        "before": asdict(rate(both + lost, len(scored))),
+        "after": asdict(rate(both + gained, len(scored))),
+        "difference": {"value": (gained - lost) / len(scored), "low": low, "high": high},
+        "mcnemar_p": mcnemar(gained, lost),
+        "unscored": len(keys) - len(scored),
+        "unpaired": len(left) + len(right) - 2 * len(keys),
+        "rows_to_wrong": [key[0] for key in scored if left[key].success and not right[key].success],
+    }
+
+
+def _check_same_rows(left: Mapping[Key, Record], right: Mapping[Key, Record], keys: Iterable[Key]) -> None:
+    for key in keys:
+        if left[key].query != right[key].query:
+            raise ValueError(
+                f"row {key[0]} asks {left[key].query!r} in one run and {right[key].query!r} in the other;"
+                " compare runs over the same rows"
+            )
+
+
+def _phi(both: int, gained: int, lost: int, neither: int) -> float:
+    """Correlation of the paired outcomes, with Newcombe's continuity correction."""
+    margins = (both + gained) * (lost + neither) * (both + lost) * (gained + neither)
+    if not margins:
+        return 0.0
+    cross = float(both * neither - gained * lost)
+    if cross > 0:
+        cross = max(0.0, cross - (both + gained + lost + neither) / 2)
+    return cross / sqrt(margins)
+
+
+def _score(record: Record) -> Mapping[str, Any]:
+    assert record.score is not None
+    return record.score
+
+
+def _success(records: Sequence[Record]) -> dict[str, Any]:
+    return asdict(rate(sum(record.success for record in records), len(records)))
+
+
+def _split(records: Sequence[Record], by: Callable[[Record], Any]) -> dict[str, Any]:
+    groups: dict[Any, list[Record]] = {}
+    for record in records:
+        groups.setdefault(by(record), []).append(record)
+    return {str(value): _success(groups[value]) for value in sorted(groups)}
+
+
+def _parts(records: Sequence[Record]) -> dict[str, float | None]:
+    """Mean of each part over the records that have it."""
+    names = sorted({name for record in records for name in _score(record)["parts"]})
+    return {
+        name: _mean(_score(record)["parts"][name] for record in records if name in _score(record)["parts"])
+        for name in names
+    }
+
+
+def _calls(records: Sequence[Record]) -> dict[str, Any]:
+    """Counts over all episodes, the infrastructure's failures included: they are what one looks for there."""
+    trajectories = [Trajectory.from_payload(record.payload) for record in records]
+    tools: dict[str, Counter[str]] = {}
+    errors: Counter[str] = Counter()
+    for step in (step for trajectory in trajectories for step in trajectory.steps):
+        unknown = step.result.code is ErrorCode.TOOL_NOT_FOUND or not step.name
+        tools.setdefault(NOT_REGISTERED if unknown else step.name, Counter())[step.result.status] += 1
+        if step.result.code is not None:
+            errors[step.result.code.value] += 1
+    return {
+        "turns": _mean(len(trajectory.turns) for trajectory in trajectories),
+        "calls": _mean(len(trajectory.steps) for trajectory in trajectories),
+        "tools": {name: dict(sorted(tools[name].items())) for name in sorted(tools)},
+        "errors": dict(sorted(errors.items())),
+        "stops": dict(sorted(Counter(trajectory.stop.value for trajectory in trajectories).items())),
+    }
+
+
+def _failures(records: Sequence[Record]) -> dict[str, Any]:
+    counts = Counter(record.failure.kind.value for record in records if record.failure)
+    return {name: {"count": count, "share": count / len(records)} for name, count in counts.most_common()}
+
+
+def _mean(values: Iterable[float]) -> float | None:
+    found = list(values)
+    return fmean(found) if found else None

@@ -1,0 +1,1 @@
+"""Everything that needs torch: chat format, rollouts, SFT, GRPO. Nothing below this room imports it."""

@@ -1,0 +1,56 @@
+"""SFT on oracle transcripts: the warm start. Loss on what the assistant writes, on nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from data.oracle import oracle_turn
+from data.schema import Row
+from training.chat import ChatFormat
+
+IGNORED = -100  # label of a token that the loss skips
+
+
+@dataclass(frozen=True, slots=True)
+class Transcript:
+    """One episode in tokens; `labels` are IGNORED where the assistant did not write."""
+
+    input_ids: list[int]
+    labels: list[int]
+    prompt_tokens: int
+
+    @property
+    def completion_tokens(self) -> int:
+        return len(self.input_ids) - self.prompt_tokens
+
+    @property
+    def longest_turn(self) -> int:
+        """Tokens of the longest stretch that the assistant writes, end token included."""
+        longest = run = 0
+        for label in self.labels:
+            run = run + 1 if label != IGNORED else 0
+            longest = max(longest, run)
+        return longest
+
+
+def transcript(row: Row, chat: ChatFormat, ids: str) -> Transcript:
+    """The oracle's episode of a row, through the same rendering as a rollout. ids: seed of the employee ids."""
+    episode = row.open(ids=ids)
+    tokens = chat.prompt_ids(episode.messages, episode.tools)
+    prompt_tokens = len(tokens)
+    labels = [IGNORED] * prompt_tokens
+    while True:
+        text = oracle_turn(row.task, episode)
+        written = chat.text_ids(text)
+        tokens, labels = tokens + written, labels + written
+        results = episode.play(text)
+        if results is None:
+            return Transcript(tokens, labels, prompt_tokens)
+        inserted = chat.results_ids(results)
+        tokens, labels = tokens + inserted, labels + [IGNORED] * len(inserted)
+
+
+def transcripts(rows: Iterable[Row], chat: ChatFormat, seed: int, per_row: int = 1) -> list[Transcript]:
+    """`per_row` transcripts of each row, each with employee ids of its own, so that no id can be learned by heart."""
+    return [transcript(row, chat, f"sft/{seed}/{row.task.id}/{copy}") for row in rows for copy in range(per_row)]
