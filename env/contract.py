@@ -10,6 +10,7 @@ import json
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -88,7 +89,7 @@ class ToolContract:
         given = _argument_values(arguments)
         _ids_to_text(self.input_schema, given)
         if not self._input.is_valid(given):
-            raise ToolError(ErrorCode.INVALID_ARGUMENTS, _problems(self._input, self.input_schema, given))
+            raise ToolError(ErrorCode.INVALID_ARGUMENTS, _problems(self._input, self.input_schema, given, "argument"))
         _fill(self.input_schema, given)
         return given
 
@@ -102,7 +103,7 @@ class ToolContract:
         except ValueError as error:
             raise ToolError(ErrorCode.OUTPUT_INVALID, f"output {error}") from error
         if not self._output.is_valid(copied):
-            raise ToolError(ErrorCode.OUTPUT_INVALID, _problems(self._output, self.output_schema, copied))
+            raise ToolError(ErrorCode.OUTPUT_INVALID, _problems(self._output, self.output_schema, copied, "field"))
         return copied
 
     def for_model(self) -> dict[str, JSON]:
@@ -231,24 +232,40 @@ _MASK = "\x00"  # stands for the value in jsonschema-rs's messages, until it is 
 _FORMATS = {"date": "a date (YYYY-MM-DD)", "date-time": "a date and time (2026-06-01T09:00:00+08:00)"}
 
 
+def _is_date(text: str) -> bool:
+    if len(text) != 10 or not text.isascii() or text[4] != "-" or text[7] != "-":  # fromisoformat also reads 20230101
+        return False
+    try:
+        date.fromisoformat(text)
+    except ValueError:
+        return False
+    return True
+
+
 def _compiled(schema: Schema) -> Draft202012Validator:
-    # Offline: a $ref to the network must fail at load, not be fetched. Unknown formats would pass silently.
-    return Draft202012Validator(schema, validate_formats=True, ignore_unknown_formats=False, offline=True, mask=_MASK)
+    return Draft202012Validator(
+        schema,
+        validate_formats=True,
+        ignore_unknown_formats=False,  # they would pass in silence
+        formats={"date": _is_date},  # the built-in one takes the year 0000, which Python's dates do not have
+        offline=True,  # a $ref to the network fails at load and is not fetched
+        mask=_MASK,
+    )
 
 
-def _problems(validator: Draft202012Validator, schema: Schema, value: JSON) -> str:
-    found = list(dict.fromkeys(_problem(error, schema) for error in validator.iter_errors(value)))
+def _problems(validator: Draft202012Validator, schema: Schema, value: JSON, noun: str) -> str:
+    found = list(dict.fromkeys(_problem(error, schema, noun) for error in validator.iter_errors(value)))
     more = len(found) - MAX_PROBLEMS
     return "; ".join(found[:MAX_PROBLEMS]) + (f"; and {more} more" if more > 0 else "")
 
 
-def _problem(error: ValidationError, schema: Schema) -> str:
+def _problem(error: ValidationError, schema: Schema, noun: str) -> str:
     kind = error.kind
     where = ".".join(_label(key) for key in error.instance_path)
     if isinstance(kind, ValidationErrorKind.Required):
         return f"{where}.{kind.property}: is required" if where else f"{kind.property}: is required"
     if isinstance(kind, ValidationErrorKind.AdditionalProperties):
-        problem = _unknown(kind.unexpected, _declared(schema, error.schema_path[:-1]))
+        problem = _unknown(noun, kind.unexpected, _declared(schema, error.schema_path[:-1]))
     else:
         problem = _rule(error)
     return f"{where}: {problem}" if where else problem
@@ -263,9 +280,9 @@ def _rule(error: ValidationError) -> str:
     return _cut(error.message, MAX_RULE).replace(_MASK, shown(error.instance))
 
 
-def _unknown(names: list[str], allowed: list[str]) -> str:
+def _unknown(noun: str, names: list[str], allowed: list[str]) -> str:
     quoted = ", ".join(f"'{_label(name)}'" for name in names[:MAX_PROBLEMS])
-    return f"unknown argument {quoted}; allowed: {', '.join(allowed) or 'none'}"
+    return f"unknown {noun} {quoted}; allowed: {', '.join(allowed) or 'none'}"
 
 
 def _declared(schema: JSON, path: list[str | int]) -> list[str]:

@@ -57,7 +57,7 @@ def nodes(data: JSON) -> Iterator[tuple[str, JSON]]:
     while stack:
         key, value = stack.pop()
         yield key, value
-        if isinstance(value, Mapping):
+        if isinstance(value, dict):
             stack.extend((str(name), item) for name, item in value.items())
         elif isinstance(value, list | tuple):
             stack.extend(("", item) for item in value)

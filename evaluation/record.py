@@ -100,7 +100,7 @@ def read_records(path: Path) -> list[Record]:
     Raises FileNotFoundError, or RecordError with `file:line: reason` for any other line that is no record.
     """
     if not path.is_file():
-        raise FileNotFoundError(f"{path}: no such file")
+        raise FileNotFoundError(f"{path}: no such file or folder")
     records = []
     for number, line in enumerate(_whole_lines(path.read_bytes()).splitlines(), start=1):
         try:

@@ -10,8 +10,10 @@ import os
 import platform
 import sys
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from importlib.metadata import version
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +21,6 @@ from data.build import rows as build_rows
 from data.reader import read_rows
 from data.schema import Row
 from env.types import Trajectory
-from evaluation.players import MAX_TURNS, Player, play
 from evaluation.record import Record, RecordError, Writer, read_records
 from evaluation.report import write_report
 from evaluation.scoring import record_of
@@ -34,6 +35,18 @@ Episodes = Iterable[tuple[Row, Trajectory, int]]  # row, its finished episode, t
 
 class Refused(Exception):
     """What was asked for cannot be done; the message is one line for whoever asked."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What has to be equal for two invocations to be one evaluation. player: a policy's name or a model's folder."""
+
+    player: str
+    rows: str
+    count: int
+    seed: int
+    temperature: float
+    max_turns: int
 
 
 def select_rows(source: Path | None, count: int | None) -> list[Row]:
@@ -55,34 +68,40 @@ def select_rows(source: Path | None, count: int | None) -> list[Row]:
     return rows[:count]
 
 
-def prepare(out: Path, rows: Sequence[Row], settings: Mapping[str, Any], resume: bool) -> list[Row]:
+def check_model_folder(path: Path) -> None:
+    """Refuse what cannot be a model before anything slow is imported."""
+    if not path.is_dir():
+        raise Refused(f"--model {path}: no such folder")
+    if not (path / "config.json").is_file():
+        raise Refused(f"--model {path}: no config.json in it, so this is no model folder")
+
+
+def once_loaded(model: Path, start: Callable[[], Episodes]) -> Iterator[tuple[Row, Trajectory, int]]:
+    """The episodes of `start()`. What goes wrong up to the first one, while the model loads, is the folder's fault."""
+    try:
+        source = iter(start())
+        first = next(source, None)
+    except (OSError, ValueError) as error:
+        raise Refused(f"--model {model}: {error}") from error
+    return iter(()) if first is None else chain([first], source)
+
+
+def name_of_model(path: Path) -> str:
+    """The folder's name, with its parent's where it is one checkpoint of many."""
+    parts = path.absolute().parts
+    return "-".join(parts[-2:]) if parts[-1].startswith("checkpoint") else parts[-1]
+
+
+def prepare(out: Path, rows: Sequence[Row], settings: Settings, resume: bool) -> list[Row]:
     """Make the folder ready and return the rows that are still to be played. Without `resume`, all: records in the
     folder are replaced. Raises Refused where the folder holds an evaluation of something else.
     """
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise Refused(f"--out {out}: {error.strerror}") from error
-    if not resume:
-        (out / RECORDS).write_bytes(b"")
-        _write_summary(out, {"finished": False, "settings": settings})
-        return list(rows)
-    if not (out / SUMMARY).is_file():
-        raise Refused(f"nothing to resume in {out}: no {SUMMARY}")
-    asked = load_summary(out).get("settings", {})
-    for name in settings:
-        if asked.get(name) != settings[name]:
-            raise Refused(f"{out} was started with {name} {asked.get(name)!r}, not {settings[name]!r}; choose another --out")
-    done = {record.row: record for record in load_records(out)}
-    changed = [row.task.id for row in rows if row.task.id in done and done[row.task.id].query != row.input]
-    if changed or done.keys() - {row.task.id for row in rows}:
-        raise Refused(f"{out / RECORDS} holds other rows than these; choose another --out")
-    return [row for row in rows if row.task.id not in done]
-
-
-def scripted(rows: Sequence[Row], player: Player) -> Episodes:
-    """The episodes of a player without a model."""
-    return ((row, play(row, player), 0) for row in rows)
+    if resume:
+        return _left(out, rows, settings)
+    _make_folder(out)
+    (out / RECORDS).write_bytes(b"")
+    _write_summary(out, {"finished": False, "settings": asdict(settings)})
+    return list(rows)
 
 
 def record_all(out: Path, episodes: Episodes, on_record: Callable[[Record], None]) -> None:
@@ -94,29 +113,21 @@ def record_all(out: Path, episodes: Episodes, on_record: Callable[[Record], None
             on_record(record)
 
 
-def finish(out: Path, label: str, settings: Mapping[str, Any], command: str, wall_seconds: float) -> dict[str, Any]:
-    """Write summary.json and report.html from the records; returns the summary."""
+def finish(out: Path, settings: Settings, command: str, wall_seconds: float) -> dict[str, Any]:
+    """Write summary.json and report.html from the records; returns the summary. wall_seconds: of this invocation."""
     records = load_records(out)
     numbers = summary(records)
-    _write_summary(
-        out,
-        {
-            "finished": True,
-            "settings": settings,
-            "command": command,
-            "wall_seconds": round(wall_seconds, 2),
-            "written": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
-            "machine": machine(),
-            "summary": numbers,
-        },
-    )
-    write_report(out / REPORT, f"{label}: evaluation", [(label, numbers, records)], None)
+    content = {"finished": True, "settings": asdict(settings), "command": command}
+    content |= {"wall_seconds": round(wall_seconds, 2), "written": time.strftime("%Y-%m-%dT%H:%M:%S%z")}
+    _write_summary(out, content | {"machine": machine(), "summary": numbers})
+    write_report(out / REPORT, settings.player, [(settings.player, numbers, records)], None)
     return numbers
 
 
 def compare_folders(before: Path, after: Path, out: Path) -> tuple[list[tuple[str, dict[str, Any]]], dict[str, Any]]:
-    """Compare two evaluations and write out/report.html and out/summary.json. Returns both summaries, labelled, and the
-    comparison.
+    """Compare two evaluations (folders or records files); writes report.html and summary.json to `out`.
+
+    Returns both summaries with their labels, and the comparison. Raises Refused.
     """
     records = [load_records(before), load_records(after)]
     try:
@@ -125,10 +136,7 @@ def compare_folders(before: Path, after: Path, out: Path) -> tuple[list[tuple[st
         raise Refused(f"{before} and {after} cannot be compared: {error}") from error
     labels = _labels(before, after)
     runs = [(label, summary(part), part) for label, part in zip(labels, records, strict=True)]
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise Refused(f"--out {out}: {error.strerror}") from error
+    _make_folder(out)
     _write_summary(out, {"before": str(before), "after": str(after), "comparison": comparison})
     write_report(out / REPORT, f"{labels[0]} → {labels[1]}", runs, comparison)
     return [(label, numbers) for label, numbers, _ in runs], comparison
@@ -136,22 +144,10 @@ def compare_folders(before: Path, after: Path, out: Path) -> tuple[list[tuple[st
 
 def load_records(path: Path) -> list[Record]:
     """Of an evaluation's folder or a records file. Raises Refused."""
-    file = path / RECORDS if path.is_dir() else path
     try:
-        return read_records(file)
+        return read_records(path / RECORDS if path.is_dir() else path)
     except (OSError, RecordError) as error:
         raise Refused(str(error)) from error
-
-
-def load_summary(out: Path) -> dict[str, Any]:
-    """The content of an evaluation's summary.json. Raises Refused."""
-    try:
-        value = json.loads((out / SUMMARY).read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise Refused(f"{out / SUMMARY}: {error}") from error
-    if not isinstance(value, dict):
-        raise Refused(f"{out / SUMMARY}: expected an object, got {type(value).__name__}")
-    return value
 
 
 def machine() -> dict[str, Any]:
@@ -164,23 +160,47 @@ def machine() -> dict[str, Any]:
     }
 
 
-def default_settings(player: str, rows: str, count: int, seed: int, temperature: float) -> dict[str, Any]:
-    """What has to be equal for two invocations to be one evaluation."""
-    return {
-        "player": player,
-        "rows": rows,
-        "count": count,
-        "seed": seed,
-        "temperature": temperature,
-        "max_turns": MAX_TURNS,
-    }
+def _left(out: Path, rows: Sequence[Row], settings: Settings) -> list[Row]:
+    if not (out / SUMMARY).is_file():
+        raise Refused(f"--resume: no evaluation in {out}, there is no {SUMMARY}")
+    asked, asking = _settings_in(out), asdict(settings)
+    for name in asking:
+        if asked.get(name) != asking[name]:
+            raise Refused(f"--resume: {out} was started with {name} {asked.get(name)!r}, not {asking[name]!r}")
+    queries = {row.task.id: row.input for row in rows}
+    records = load_records(out)
+    if any(queries.get(record.row) != record.query for record in records):
+        raise Refused(f"--resume: {out / RECORDS} holds other rows than these")
+    done = {record.row for record in records}
+    return [row for row in rows if row.task.id not in done]
+
+
+def _settings_in(out: Path) -> Mapping[str, Any]:
+    try:
+        settings: Any = json.loads((out / SUMMARY).read_text(encoding="utf-8"))["settings"]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise Refused(f"--resume: {out / SUMMARY} cannot be used: {error!r}") from error
+    if not isinstance(settings, dict):
+        raise Refused(f"--resume: {out / SUMMARY} has no settings")
+    return settings
+
+
+def _make_folder(out: Path) -> None:
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise Refused(f"--out {out}: {error.strerror}") from error
+    if not os.access(out, os.W_OK):
+        raise Refused(f"--out {out}: not writable")
 
 
 def _labels(before: Path, after: Path) -> tuple[str, str]:
-    """The folders' names, or as much of the paths as tells them apart."""
-    names = [path.parent.name if path.name == RECORDS else path.stem if path.is_file() else path.name for path in (before, after)]
-    return (names[0], names[1]) if names[0] != names[1] else (str(before), str(after))
+    """The last parts of the paths, or the whole ones where these are equal."""
+    if before.name == after.name:
+        return str(before), str(after)
+    return before.name, after.name
 
 
 def _write_summary(out: Path, content: Mapping[str, Any]) -> None:
-    (out / SUMMARY).write_text(json.dumps(content, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
+    text = json.dumps(content, ensure_ascii=False, indent=1)
+    (out / SUMMARY).write_text(text + "\n", encoding="utf-8")

@@ -157,8 +157,8 @@ def _split(records: Sequence[Record], by: Callable[[Record], Any]) -> dict[str, 
 
 
 def _parts(records: Sequence[Record]) -> dict[str, float | None]:
-    """Mean of each part over the records that have it."""
-    names = sorted({name for record in records for name in _score(record)["parts"]})
+    """Mean of each part over the records that have it, in the reward's order."""
+    names = dict.fromkeys(name for record in records for name in _score(record)["parts"])
     return {
         name: _mean(_score(record)["parts"][name] for record in records if name in _score(record)["parts"])
         for name in names

@@ -39,10 +39,8 @@ class Source(StrEnum):
     GIVEN = "given"  # the user's query: exempt from provenance
 
 
-class Test(StrEnum):
+class Comparison(StrEnum):
     """How an argument is compared."""
-
-    __test__ = False  # not a test class, whatever pytest thinks of the name
 
     EQUALS = "equals"  # canonical equality: 1001 is "1001", "007" is not 7
     ONE_OF = "one_of"  # any of several spellings, whatever their case and spaces
@@ -91,15 +89,15 @@ class Argument:
     """One constraint on an argument of a call. `accepted` is canonical (EQUALS) or folded (ONE_OF) text."""
 
     name: str
-    test: Test
+    test: Comparison
     accepted: frozenset[str] = frozenset()
     source: Source | None = None
 
     def accepts(self, arguments: Mapping[str, JSON]) -> bool:
         value = arguments.get(self.name)
-        if self.test is Test.ABSENT:
+        if self.test is Comparison.ABSENT:
             return value is None
-        return (fold(value) if self.test is Test.ONE_OF else canonical_id(value)) in self.accepted
+        return (fold(value) if self.test is Comparison.ONE_OF else canonical_id(value)) in self.accepted
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,22 +251,22 @@ def _step(value: JSON, path: str) -> RubricStep:
 
 
 def _argument(name: str, value: JSON, path: str) -> Argument:
-    body = _object(value, path, set(), {*Test, "from"})
-    tests = [test for test in Test if test in body]
+    body = _object(value, path, set(), {*Comparison, "from"})
+    tests = [test for test in Comparison if test in body]
     if len(tests) != 1:
-        raise RubricError(path, f"expected exactly one of {', '.join(Test)}")
+        raise RubricError(path, f"expected exactly one of {', '.join(Comparison)}")
     source = _member(Source, body["from"], f"{path}.from") if "from" in body else None
-    if source is not None and tests[0] is not Test.EQUALS:
+    if source is not None and tests[0] is not Comparison.EQUALS:
         raise RubricError(f"{path}.from", "goes with 'equals' only")
-    if name == ID_KEY and tests[0] is Test.EQUALS and source is None:
+    if name == ID_KEY and tests[0] is Comparison.EQUALS and source is None:
         raise RubricError(f"{path}.from", "an id needs one: 'result' or 'given'")
     return Argument(name, tests[0], _accepted(tests[0], body[tests[0]], f"{path}.{tests[0]}"), source)
 
 
-def _accepted(test: Test, value: JSON, path: str) -> frozenset[str]:
-    if test is Test.EQUALS:
+def _accepted(test: Comparison, value: JSON, path: str) -> frozenset[str]:
+    if test is Comparison.EQUALS:
         return frozenset({_id(value, path)})
-    if test is Test.ONE_OF:
+    if test is Comparison.ONE_OF:
         spellings = _each(value, path, _text)
         return frozenset(filter(None, map(fold, spellings))) or _fail(path, "expected at least one spelling")
     return frozenset() if value is True else _fail(path, f"expected true, got {value!r}")

@@ -1,4 +1,4 @@
-"""What every test run has in common: no hub, no chance. Tests marked slow run too, unless `-m "not slow"` leaves them out."""
+"""What every test run has in common: no hub, no chance. Slow tests run too, unless `-m "not slow"` leaves them out."""
 
 import os
 import random
@@ -7,7 +7,7 @@ import sys
 import pytest
 from hypothesis import settings
 
-# Before anything imports transformers, which reads it once; a call to the hub would wait for a network that may not be there.
+# Before transformers is imported, which reads it once; else a missing file waits for a network that is not there.
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 
 # The same examples in every run; no deadline, as a busy machine is not a failure.

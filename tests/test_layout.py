@@ -6,6 +6,7 @@ import subprocess
 import sys
 import zipfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -37,10 +38,23 @@ def python(*arguments: str, timeout: float) -> subprocess.CompletedProcess[str]:
     )
 
 
+def repository() -> list[str]:
+    """The files git has or would take."""
+    listed = subprocess.run(
+        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
+        check=True,
+    )
+    return sorted(name for name in listed.stdout.split("\0") if name and (ROOT / name).is_file())
+
+
 def imported(path: Path) -> set[str]:
-    """First names of the modules imported when `path` is loaded."""
+    """First names of the modules that `path` imports, inside its functions too."""
     names: set[str] = set()
-    for node in ast.parse((ROOT / path).read_text(encoding="utf-8")).body:
+    for node in ast.walk(ast.parse((ROOT / path).read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
             names |= {alias.name.split(".")[0] for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module:
@@ -48,8 +62,8 @@ def imported(path: Path) -> set[str]:
     return names
 
 
-def commands() -> list[pytest.param]:
-    """Every script that can be run. Slow are those that load torch before they read their arguments."""
+def commands() -> list[Any]:
+    """Every script that can be run; slow are those that may load torch before they have read their arguments."""
     found = []
     for path in MODULES:
         if path.parent in (Path("."), Path("scripts")) and "__main__" in (ROOT / path).read_text(encoding="utf-8"):
@@ -98,7 +112,7 @@ def test_wheel_carries_every_file_of_the_rooms(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("module", commands())
 def test_command_explains_itself(module: str) -> None:
-    run = python("-m", module, "--help", timeout=120)
+    run = python("-m", module, "--help", timeout=300)
     assert run.returncode == 0, run.stderr
     assert "usage" in run.stdout.lower()
 
@@ -111,16 +125,3 @@ def test_nothing_names_the_machine_it_was_written_on() -> None:
         if ELSEWHERE.search(line)
     ]
     assert not found, "\n".join(found)
-
-
-def repository() -> list[str]:
-    """The files git has or would take."""
-    listed = subprocess.run(
-        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        encoding="utf-8",
-        check=True,
-    )
-    return sorted(name for name in listed.stdout.split("\0") if name and (ROOT / name).is_file())

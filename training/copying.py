@@ -36,8 +36,9 @@ def _copy_row(
     def number(low: int, high: int) -> int:
         return int(torch.randint(low, high, (1,), generator=generator))
 
-    longest = max(3, min(12, length // (2 * spans) - 2))
-    pieces = [draw(number(3, longest + 1)) for _ in range(spans)]
+    # As long as the row allows: every repeated token is a label, and short spans would teach next to nothing.
+    longest = max(4, (length // 2 - 4 * spans) // spans)
+    pieces = [draw(number(max(3, longest // 2), longest + 1)) for _ in range(spans)]
     order = torch.randperm(spans, generator=generator).tolist()
     stream: list[torch.Tensor] = []
     for piece in pieces:

@@ -95,12 +95,17 @@ class Company:
 
     def is_unique(self, index: int) -> bool:
         """Whether a search by any spelling of this person's name finds exactly this one active employee."""
-        keys = {alias_key(spelling) for spelling in self.people[index].name.spellings}
-        return not any(
-            keys & {alias_key(spelling) for spelling in other.name.spellings}
-            for position, other in enumerate(self.people)
-            if position != index and other.active
-        )
+        return index in self._unique()
+
+    @lru_cache(maxsize=4096)  # noqa: B019 - companies are few, frozen and cached themselves
+    def _unique(self) -> frozenset[int]:
+        owners: dict[str, set[int]] = {}
+        for index, person in enumerate(self.people):
+            for spelling in person.name.spellings:
+                if person.active:
+                    owners.setdefault(alias_key(spelling), set()).add(index)
+        shared = {index for group in owners.values() if len(group) > 1 for index in group}
+        return frozenset(index for index, person in enumerate(self.people) if person.active and index not in shared)
 
     def draw_ids(self, seed: str, fixed: Mapping[int, str] | None = None) -> tuple[str, ...]:
         """One fresh id per person, from the ids of this company's split. `fixed` keeps ids that a query has named."""

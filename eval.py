@@ -1,0 +1,176 @@
+"""Evaluate: rows -> episodes -> records -> summary and report.
+
+Examples:
+    python eval.py --policy oracle
+    python eval.py --model models/tiny --rows 500
+    python eval.py --model models/tiny --queries data/examples/questions.jsonl
+    python eval.py --compare runs/eval/before runs/eval/after
+"""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NoReturn
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from data.schema import Row
+from evaluation import players, run
+from evaluation.console import print_comparison, print_summary
+from evaluation.record import Record
+from evaluation.run import Episodes, Refused, Settings
+
+HOME = Path("runs/eval")
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Exit status: 0 done, 2 refused, 130 interrupted."""
+    given = sys.argv[1:] if argv is None else list(argv)
+    asked = _parser().parse_args(given)
+    try:
+        return _compare(asked) if asked.compare else _evaluate(asked, f"python eval.py {shlex.join(given)}")
+    except Refused as error:
+        print(f"eval.py: error: {' '.join(str(error).split())}", file=sys.stderr)
+        return 2
+
+
+def _evaluate(asked: argparse.Namespace, command: str) -> int:
+    player = asked.policy or str(asked.model)
+    source = asked.queries or asked.data
+    out = asked.out or HOME / (asked.policy or run.name_of_model(asked.model))
+    started = time.monotonic()
+
+    rows = run.select_rows(source, asked.rows)
+    settings = Settings(player, str(source or "generated"), len(rows), asked.seed, asked.temperature, players.MAX_TURNS)
+    episodes = _model_episodes(asked) if asked.model else _scripted_episodes(asked)
+    left = run.prepare(out, rows, settings, asked.resume)
+    try:
+        with _bar(player, len(rows), len(left)) as advance:
+            run.record_all(out, episodes(left), advance)
+    except KeyboardInterrupt:
+        print(f"eval.py: interrupted; the same command with --resume goes on in {out}", file=sys.stderr)
+        return 130
+    numbers = run.finish(out, settings, command, time.monotonic() - started)
+
+    print_summary(Console(), player, numbers)
+    print(f"report: {out / run.REPORT}")
+    return 0
+
+
+def _compare(asked: argparse.Namespace) -> int:
+    before, after = asked.compare
+    out = asked.out or HOME / f"compare-{before.name}-{after.name}"
+    runs, comparison = run.compare_folders(before, after, out)
+    console = Console()
+    for label, numbers in runs:
+        print_summary(console, label, numbers)
+    print_comparison(console, runs[0][0], runs[1][0], comparison)
+    print(f"report: {out / run.REPORT}")
+    return 0
+
+
+Play = Callable[[list[Row]], Episodes]
+
+
+def _scripted_episodes(asked: argparse.Namespace) -> Play:
+    player = players.by_name(asked.policy, asked.seed)
+    return lambda rows: ((row, players.play(row, player), 0) for row in rows)
+
+
+def _model_episodes(asked: argparse.Namespace) -> Play:
+    """torch is imported here, after everything cheap has been checked."""
+    run.check_model_folder(asked.model)
+    from training.local import play_rows
+
+    return lambda rows: run.once_loaded(
+        asked.model,
+        lambda: play_rows(
+            str(asked.model),
+            rows,
+            temperature=asked.temperature,
+            seed=asked.seed,
+            max_turns=players.MAX_TURNS,
+            batch_size=asked.batch_size,
+            progress=lambda done: None,  # the bar counts the episodes that have been recorded
+        ),
+    )
+
+
+@contextmanager
+def _bar(label: str, total: int, left: int) -> Iterator[Callable[[Record], None]]:
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    right = 0
+    with Progress(*columns, TextColumn("{task.fields[right]} right"), console=Console(stderr=True)) as progress:
+        task = progress.add_task(label, total=total, completed=total - left, right=right)
+
+        def advance(record: Record) -> None:
+            nonlocal right
+            right += record.success
+            progress.update(task, advance=1, right=right)
+
+        yield advance
+
+
+class _Parser(argparse.ArgumentParser):
+    """Says what is wrong in one line, without the usage around it."""
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(2, f"{self.prog}: error: {message}; see --help\n")
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = _Parser("eval.py", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    who = parser.add_mutually_exclusive_group(required=True)
+    who.add_argument("--policy", choices=players.NAMES, help="a player without a model")
+    who.add_argument("--model", type=Path, metavar="DIR", help="a model with its tokenizer and chat template")
+    who.add_argument("--compare", type=Path, nargs=2, metavar=("A", "B"), help="two finished evaluations, A before B")
+    where = parser.add_mutually_exclusive_group()
+    where.add_argument(
+        "--data", type=Path, metavar="PATH", help="rows: a file, or a folder (its eval/ where it has one)"
+    )
+    where.add_argument("--queries", type=Path, metavar="FILE", help="a file of hand-written questions, built into rows")
+    parser.add_argument(
+        "--rows",
+        type=int,
+        metavar="N",
+        help=f"how many (default: all of --data or --queries; without them {run.DEFAULT_ROWS}, generated from the"
+        f" evaluation split with seed {run.ROWS_SEED})",
+    )
+    parser.add_argument("--temperature", type=_temperature, default=0.0, help="of the model; 0, the default, is greedy")
+    parser.add_argument("--seed", type=int, default=0, help="of sampling, and of the random policy (default: 0)")
+    parser.add_argument("--batch-size", type=_positive, default=32, metavar="N", help="episodes at once (default: 32)")
+    parser.add_argument(
+        "--out",
+        type=Path,
+        metavar="DIR",
+        help=f"for records.jsonl, summary.json and report.html, replaced if they are there (default: {HOME}/NAME)",
+    )
+    parser.add_argument("--resume", action="store_true", help="go on where a killed evaluation in --out stopped")
+    return parser
+
+
+def _positive(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"expected a whole number of at least 1, got {text!r}")
+    return int(text)
+
+
+def _temperature(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
+    if not 0 <= value < float("inf"):
+        raise argparse.ArgumentTypeError(f"expected a number of at least 0, got {text!r}")
+    return value
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,111 @@
+"""Tables of an evaluation for the terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+
+def percent(share: float | None) -> str:
+    """0.975 -> "97.5 %"; a dash where there is none."""
+    return "–" if share is None else f"{100 * share:.1f} %"
+
+
+def rate_text(rate: Mapping[str, Any]) -> str:
+    """A rate with its interval: "97.5 % (95.8–98.6)"."""
+    if rate["rate"] is None:
+        return "–"
+    return f"{percent(rate['rate'])} ({100 * rate['low']:.1f}–{100 * rate['high']:.1f})"
+
+
+def number(value: float | None, digits: int = 2) -> str:
+    """Rounded; a dash where there is none, and no minus before a zero."""
+    return "–" if value is None else f"{value:z.{digits}f}"
+
+
+def p_text(p: float) -> str:
+    """p-values below what anybody can tell apart are given as a bound."""
+    return "p < 0.0001" if p < 0.0001 else f"p = {p:.4f}"
+
+
+def print_summary(console: Console, label: str, numbers: Mapping[str, Any]) -> None:
+    """The whole summary of one run."""
+    console.print(_headline(label, numbers))
+    console.print(_groups(numbers))
+    if numbers["tools"]:
+        console.print(_tools(numbers))
+    if numbers["failures"]:
+        console.print(_failures(numbers))
+    if numbers["infrastructure"]:
+        console.print(f"[yellow]{numbers['infrastructure']} episodes without a score: the infrastructure failed[/]")
+    trained = numbers["by_split"].get("train")
+    if trained:
+        console.print(f"[yellow]{trained['n']} of these rows are training rows: this is no held-out result[/]")
+
+
+def print_comparison(console: Console, before: str, after: str, comparison: Mapping[str, Any]) -> None:
+    """What changed between two runs over the same rows."""
+    table = _table(f"{before} → {after}", "", "value")
+    difference = comparison["difference"]
+    table.add_row("rows in both", str(comparison["n"]))
+    table.add_row("success before", rate_text(comparison["before"]))
+    table.add_row("success after", rate_text(comparison["after"]))
+    points = [f"{100 * difference[name]:+.1f}" for name in ("value", "low", "high")]
+    table.add_row("difference, points", f"{points[0]} ({points[1]} to {points[2]})")
+    table.add_row("wrong → right", str(comparison["to_right"]))
+    table.add_row("right → wrong", str(comparison["to_wrong"]))
+    table.add_row("right in both", str(comparison["both_right"]))
+    table.add_row("wrong in both", str(comparison["both_wrong"]))
+    table.add_row("McNemar, exact", p_text(comparison["mcnemar_p"]))
+    console.print(table)
+    for name in ("unscored", "unpaired"):
+        if comparison[name]:
+            console.print(f"[yellow]{comparison[name]} rows left out: {name}[/]")
+
+
+def _headline(label: str, numbers: Mapping[str, Any]) -> Table:
+    table = _table(f"{label}: {numbers['n']} episodes", "", "value")
+    table.add_row("success (95 %)", rate_text(numbers["success"]))
+    table.add_row("clean", rate_text(numbers["clean"]))
+    table.add_row("score", number(numbers["score"], 3))
+    for name, value in numbers["parts"].items():
+        table.add_row(f"  {name}", number(value, 3))
+    table.add_row("turns · calls", f"{number(numbers['turns'])} · {number(numbers['calls'])}")
+    table.add_row("sampled tokens", number(numbers["sampled_tokens"], 1))
+    return table
+
+
+def _groups(numbers: Mapping[str, Any]) -> Table:
+    table = _table("success", "group", "episodes", "rate (95 %)")
+    for title, name in (("kind", "by_kind"), ("language", "by_language"), ("calls needed", "by_depth")):
+        for value, rate in numbers[name].items():
+            table.add_row(f"{title} {value}", str(rate["n"]), rate_text(rate))
+        table.add_section()
+    return table
+
+
+def _tools(numbers: Mapping[str, Any]) -> Table:
+    table = _table("tool calls", "tool", "success", "error")
+    for name, counts in numbers["tools"].items():
+        table.add_row(name, str(counts.get("success", 0)), str(counts.get("error", 0)))
+    table.add_section()
+    for code, count in numbers["errors"].items():
+        table.add_row(f"  {code}", "", str(count))
+    return table
+
+
+def _failures(numbers: Mapping[str, Any]) -> Table:
+    table = _table("failures", "class", "episodes", "share")
+    for name, found in numbers["failures"].items():
+        table.add_row(name, str(found["count"]), percent(found["share"]))
+    return table
+
+
+def _table(title: str, *columns: str) -> Table:
+    table = Table(title=title, title_justify="left", title_style="bold")
+    for index, column in enumerate(columns):
+        table.add_column(column, justify="left" if index == 0 else "right")
+    return table

@@ -1,0 +1,130 @@
+"""Makes the embedded policy (models/tiny) from nothing: tokenizer, copy task, SFT on oracle transcripts, model card.
+
+    python -m scripts.make_tiny_model --out models/tiny
+
+SFT stops early on purpose: the policy should call its tools and be far from reliable, so that RL has something to earn.
+Seeds are fixed; two CPU cores take a few minutes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import torch
+import torch.nn.functional as F
+from rich.progress import track
+from transformers import PreTrainedTokenizerFast, Qwen3ForCausalLM
+
+from data.build import rows, write
+from data.oracle import oracle_turn
+from data.schema import SPLITS, Row
+from training.copying import copy_batch
+from training.run import run
+from training.tiny import new_model, train_tokenizer
+
+BATCH = 64
+LEARNED = 0.98  # share of repeated tokens that counts as having learned to copy
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--out", type=Path, default=Path("models/tiny"), help="folder to write (default: models/tiny)")
+    parser.add_argument("--rows", type=int, default=6000, help="training rows to draw transcripts from")
+    parser.add_argument("--copy_steps", type=int, default=1200, help="steps of the copy task at most")
+    parser.add_argument("--sft_steps", type=int, default=200, help="steps of SFT")
+    parser.add_argument("--seed", type=int, default=0)
+    options = parser.parse_args(argv)
+    for name in ("rows", "copy_steps", "sft_steps"):
+        if getattr(options, name) < 1:
+            parser.error(f"--{name} must be at least 1, got {getattr(options, name)}")
+    started = time.monotonic()
+    with tempfile.TemporaryDirectory() as name:
+        work = Path(name)
+        write(work / "data", dict.fromkeys(SPLITS, options.rows) | {"eval": 1}, options.seed)
+        tokenizer = train_tokenizer(_texts(rows("train", options.rows, options.seed)))
+        model = new_model(tokenizer, options.seed)
+        steps, accuracy = learn_to_copy(model, tokenizer, options.copy_steps, options.seed)
+        if accuracy < LEARNED:
+            print(f"copying was not learned within {steps} steps ({accuracy:.0%})", file=sys.stderr)
+            return 1
+        for part in (model, tokenizer):
+            part.save_pretrained(work / "copy")
+        sft = ["--config", "configs/tiny_sft.yaml", "--model", str(work / "copy"), "--data", str(work / "data/train")]
+        run([*sft, "--output_dir", str(work / "sft"), "--max_steps", str(options.sft_steps), "--seed", str(options.seed)])
+        install(work / "sft", options.out)
+    record = {
+        "command": "python -m scripts.make_tiny_model " + " ".join(argv if argv is not None else sys.argv[1:]),
+        "seed": options.seed,
+        "parameters": sum(parameter.numel() for parameter in model.parameters()),
+        "vocabulary": len(tokenizer),
+        "rows": options.rows,
+        "copy_steps": steps,
+        "copy_accuracy": round(accuracy, 4),
+        "sft_steps": options.sft_steps,
+        "seconds": round(time.monotonic() - started),
+    }
+    (options.out / "made.json").write_text(json.dumps(record, indent=1) + "\n", "utf-8")
+    print(f"{options.out}: {record['parameters']:,} parameters in {record['seconds']} s")
+    return 0
+
+
+def _texts(source: Iterator[Row]) -> Iterator[str]:
+    """Everything that occurs in an oracle's episode, for the tokenizer."""
+    for row in source:
+        episode = row.open()
+        yield "\n".join(message["content"] for message in episode.messages)
+        results: list[str] | None = []
+        while results is not None:
+            text = oracle_turn(row.task, episode)
+            yield text
+            results = episode.play(text)
+            yield from results or []
+
+
+def learn_to_copy(
+    model: Qwen3ForCausalLM, tokenizer: PreTrainedTokenizerFast, steps: int, seed: int
+) -> tuple[int, float]:
+    """One long span first, then several in shuffled order; returns (steps taken, accuracy on several spans)."""
+    generator = torch.Generator().manual_seed(seed)
+    pool = torch.tensor([i for i, token in enumerate(tokenizer.convert_ids_to_tokens(range(len(tokenizer)))) if not token.startswith("<")])
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, betas=(0.9, 0.95), weight_decay=0.01)
+    several, recent = False, 0.0
+    for step in track(range(steps), description="copying"):
+        spans = 2 + step % 4 if several else 1
+        ids, labels = copy_batch(BATCH, 128 if several else 64, pool, spans, generator)
+        for group in optimizer.param_groups:
+            group["lr"] = 1e-3 * min(1.0, (step + 1) / 50)
+        logits = model(input_ids=ids).logits[:, :-1]
+        wanted = labels[:, 1:]
+        loss = F.cross_entropy(logits.flatten(0, 1), wanted.flatten())
+        optimizer.zero_grad()
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        accuracy = (logits.argmax(-1) == wanted)[wanted >= 0].float().mean().item()
+        if not several and accuracy > 0.9:
+            several, recent = True, 0.0
+        elif several:
+            recent = 0.8 * recent + 0.2 * accuracy
+            if recent > LEARNED:
+                return step + 1, recent
+    return steps, recent
+
+
+def install(made: Path, out: Path) -> None:
+    """Only what a policy needs, not the training state; whatever else stands in `out` (the card) stays."""
+    out.mkdir(parents=True, exist_ok=True)
+    for name in ("config.json", "generation_config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json", "chat_template.jinja"):
+        if (made / name).is_file():
+            shutil.copyfile(made / name, out / name)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

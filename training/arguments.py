@@ -1,0 +1,41 @@
+"""What a run can be told besides TRL's own arguments. One flat YAML file per run; the command line overrides it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+STAGES = ("sft", "grpo")
+REWARDS = ("grounded", "seed_compat")
+
+
+@dataclass
+class RunArguments:
+    """Checked here, since neither YAML nor TrlParser checks types (a quoted number would pass as text)."""
+
+    stage: str = field(default="grpo", metadata={"help": "sft (warm start on oracle transcripts) or grpo."})
+    model: str = field(default="models/tiny", metadata={"help": "Folder (or hub name) of the policy to start from."})
+    data: str = field(default="runs/data/train", metadata={"help": "JSONL file or folder of rows to train on."})
+    skip_bad: bool = field(default=False, metadata={"help": "Set rows that cannot be read aside and go on."})
+    reward: str = field(default="grounded", metadata={"help": f"Reward of GRPO: {' or '.join(REWARDS)}."})
+    max_turns: int = field(default=6, metadata={"help": "Model calls per episode; more counts as truncated."})
+    turn_tokens: int = field(default=96, metadata={"help": "Tokens that the model may write per turn."})
+    transcripts_per_row: int = field(
+        default=1, metadata={"help": "SFT: oracle episodes per row, each with its own employee ids."}
+    )
+    max_infrastructure_share: float = field(
+        default=0.2, metadata={"help": "Stop when more than this share of a batch failed for reasons of ours."}
+    )
+    resume: bool = field(default=False, metadata={"help": "Go on from the last checkpoint in output_dir."})
+    dry_run: bool = field(default=False, metadata={"help": "Check everything, print the resolved run, train nothing."})
+
+    def __post_init__(self) -> None:
+        for name in ("max_turns", "turn_tokens", "transcripts_per_row"):
+            value = getattr(self, name)
+            if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+                raise ValueError(f"{name}: expected a whole number of at least 1, got {value!r}")
+        for name, allowed in (("stage", STAGES), ("reward", REWARDS)):
+            if getattr(self, name) not in allowed:
+                raise ValueError(f"{name}: expected one of {', '.join(allowed)}, got {getattr(self, name)!r}")
+        share = self.max_infrastructure_share
+        if not isinstance(share, int | float) or not 0 <= share <= 1:
+            raise ValueError(f"max_infrastructure_share: expected a number from 0 to 1, got {share!r}")

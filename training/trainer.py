@@ -1,0 +1,243 @@
+"""GRPO through TRL with our rollouts: a thin subclass, a rollout function and a reward that reads finished scores.
+
+TRL sees a row id as the prompt (a string, so that it parses nothing), tokens with a mask, and one number per episode.
+Where its hooks have edges, the reason stands beside the line that deals with it.
+"""
+
+from __future__ import annotations
+
+import json
+import zlib
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+import torch
+from torch.utils.data import Sampler
+from transformers import TrainerCallback
+from trl import GRPOTrainer
+from trl.models import unwrap_model_for_generation
+from trl.trainer.utils import RepeatSampler
+
+from data.schema import Row
+from env.types import StopReason, Trajectory
+from rewards.score import Score
+from training.chat import ChatFormat
+from training.rollout import Budget, Rollout, Sampling, roll_out
+
+Scorer = Callable[[Row, Trajectory], Score | None]
+
+
+class TooManyFailures(RuntimeError):
+    """More episodes than allowed ended for reasons that are not the model's."""
+
+
+class Rollouts:
+    """The `rollout_func` of GRPOTrainer: row ids in, tokens, masks and scores out; one JSON line per episode."""
+
+    def __init__(
+        self,
+        rows: Sequence[Row],
+        chat: ChatFormat,
+        scorer: Scorer,
+        *,
+        max_turns: int,
+        budget: Budget,
+        max_infrastructure_share: float,
+        traces: Path,
+    ):
+        self._rows = {row.task.id: row for row in rows}
+        self._chat = chat
+        self._scorer = scorer
+        self._max_turns = max_turns
+        self._budget = budget
+        self._max_infrastructure_share = max_infrastructure_share
+        self._traces = traces
+
+    def __call__(self, prompts: list[str], trainer: GRPOTrainer) -> dict[str, list[Any]]:
+        """prompts: this process's row ids, already repeated per generation. Rows with a failure of ours get no mask."""
+        training = trainer.model.training
+        rows = [self._rows[prompt] for prompt in prompts]
+        group = trainer.num_generations if training else trainer.num_generations_eval
+        first = trainer.accelerator.process_index * len(prompts)
+        # Groups may straddle processes: the place in the group follows from the place in the whole batch.
+        places = [(first + index) % group for index in range(len(prompts))]
+        block = _block(trainer) if training else -1
+        seed = trainer.args.seed
+        episodes = [
+            row.open(ids=f"{seed}/{block}/{row.task.id}/{place}", max_turns=self._max_turns)
+            for row, place in zip(rows, places, strict=True)
+        ]
+        seeds = [
+            (seed, block + 1, zlib.crc32(row.task.id.encode()), place) for row, place in zip(rows, places, strict=True)
+        ]
+        sampling = Sampling(trainer.temperature, trainer.top_p, trainer.top_k)
+        with unwrap_model_for_generation(trainer.model_wrapped, trainer.accelerator) as model:
+            rollouts = roll_out(model, self._chat, episodes, seeds, sampling, self._budget)
+        scores = [self._scorer(row, rollout.trajectory) for row, rollout in zip(rows, rollouts, strict=True)]
+        self._trace(trainer, rows, places, rollouts, scores, block)
+        self._check_failures(rollouts, scores)
+        return {
+            "prompt_ids": [rollout.prompt_ids for rollout in rollouts],
+            "completion_ids": [rollout.completion_ids for rollout in rollouts],
+            "logprobs": [rollout.logprobs for rollout in rollouts],
+            # A row without a reward still counts in denominators and entropy unless nothing of it is trained on.
+            "env_mask": [
+                rollout.mask if score is not None else [0] * len(rollout.mask)
+                for rollout, score in zip(rollouts, scores, strict=True)
+            ],
+            "score": scores,
+            "rollout": rollouts,
+        }
+
+    def _check_failures(self, rollouts: Sequence[Rollout], scores: Sequence[Score | None]) -> None:
+        failed = [rollout.trajectory for rollout, score in zip(rollouts, scores, strict=True) if score is None]
+        if len(failed) <= self._max_infrastructure_share * len(rollouts):
+            return
+        causes = Counter(step.result.message for trajectory in failed for step in trajectory.steps if not step.result.ok)
+        most = causes.most_common(1)[0][0] if causes else "the reward gave no score"
+        raise TooManyFailures(
+            f"{len(failed)} of {len(rollouts)} episodes have no reward, more than max_infrastructure_share "
+            f"{self._max_infrastructure_share}; most often: {most}"
+        )
+
+    def _trace(
+        self,
+        trainer: GRPOTrainer,
+        rows: Sequence[Row],
+        places: Sequence[int],
+        rollouts: Sequence[Rollout],
+        scores: Sequence[Score | None],
+        block: int,
+    ) -> None:
+        """Append one line per episode; JSONL of our own, since TRL's table of completions cannot hold mixed types."""
+        lines = [
+            json.dumps(
+                {
+                    "step": trainer.state.global_step,
+                    "block": block,
+                    "row": row.task.id,
+                    "rollout": place,
+                    "reward": score.total if score is not None else None,
+                    "score": asdict(score) if score is not None else None,
+                    "sampled_tokens": sum(rollout.mask),
+                    "payload": rollout.trajectory.to_payload(),
+                },
+                ensure_ascii=False,
+            )
+            for row, place, rollout, score in zip(rows, places, rollouts, scores, strict=True)
+        ]
+        path = self._traces / f"rank{trainer.accelerator.process_index}.jsonl"
+        with path.open("a", encoding="utf-8") as file:
+            file.write("\n".join(lines) + "\n")
+
+
+def reward(
+    prompts: list[str], completions: list[str], score: list[Score | None], log_metric: Callable[..., None], **_: Any
+) -> list[float | None]:
+    """The totals that the rollouts were given; None where there is no reward. Logs shares and parts by name."""
+    trajectories = [rollout.trajectory for rollout in _["rollout"]]
+    known = [each for each in score if each is not None]
+    log_metric("no_reward", 1 - len(known) / len(score))
+    log_metric("truncated", fmean(trajectory.stop.truncated for trajectory in trajectories))
+    log_metric("turns", fmean(len(trajectory.turns) for trajectory in trajectories))
+    calls = [step for trajectory in trajectories for step in trajectory.steps]
+    log_metric("tool_errors", fmean(not step.result.ok for step in calls) if calls else 0.0)
+    log_metric("answered", fmean(trajectory.stop is StopReason.ANSWERED for trajectory in trajectories))
+    if known:
+        log_metric("success", fmean(each.success for each in known))
+        log_metric("violations", fmean(bool(each.violations) for each in known))
+        for part in ("steps", "answer", "waste"):
+            log_metric(f"part/{part}", fmean(each.parts.get(part, 0.0) for each in known))
+    return [each.total if each is not None else None for each in score]
+
+
+class StepCreditTrainer(GRPOTrainer):
+    """GRPOTrainer with a sampler that survives a resume in any epoch."""
+
+    def _get_train_sampler(self, dataset: Any = None) -> Sampler:
+        return EpochSampler(
+            self,
+            data_source=dataset if dataset is not None else self.train_dataset,
+            mini_repeat_count=self.num_generations,
+            batch_size=self.args.generation_batch_size // self.num_generations,
+            repeat_count=self.num_iterations * self.args.steps_per_generation,
+            shuffle=self.shuffle_dataset,
+            seed=self.args.seed,
+        )
+
+
+class EpochSampler(RepeatSampler):
+    """Seeds its order from (seed, epoch): TRL's own replays epoch 0 after a resume in a later one."""
+
+    def __init__(self, trainer: GRPOTrainer, **settings: Any):
+        super().__init__(**settings)
+        self._trainer = trainer
+
+    def __iter__(self) -> Any:
+        epoch = int((self._trainer.state.epoch or 0) + 1e-6)
+        if self.shuffle:
+            self.generator.manual_seed(zlib.crc32(f"{self.seed}/{epoch}".encode()))
+        return super().__iter__()
+
+
+class ReadableLog(TrainerCallback):
+    """One line a person can read per logged step, and the same as JSON in <output_dir>/log.jsonl."""
+
+    FIELDS: Mapping[str, str] = {
+        "reward": "reward",
+        "success": "success",
+        "part/steps": "steps",
+        "part/answer": "answer",
+        "part/waste": "waste",
+        "frac_reward_zero_std": "no_signal",
+        "tool_errors": "tool_errors",
+        "truncated": "truncated",
+        "no_reward": "no_reward",
+        "loss": "loss",
+        "mean_token_accuracy": "accuracy",
+    }
+
+    def __init__(self, path: Path, write: Callable[[str], None]):
+        self._path = path
+        self._write = write
+
+    def on_log(self, args: Any, state: Any, control: Any, logs: dict[str, Any] | None = None, **_: Any) -> None:
+        if not state.is_world_process_zero or not logs or "train_runtime" in logs:
+            return
+        with self._path.open("a", encoding="utf-8") as file:
+            file.write(json.dumps({"step": state.global_step, **logs}, ensure_ascii=False) + "\n")
+        shown = [f"{label} {logs[name]:.3f}" for name, label in self.FIELDS.items() if name in logs]
+        self._write(f"step {state.global_step}/{state.max_steps}  " + "  ".join(shown))
+
+
+def _block(trainer: GRPOTrainer) -> int:
+    """Number of the generation block: TRL's own counter restarts on resume, and steps may share generations."""
+    accumulation = trainer.args.gradient_accumulation_steps
+    micro_steps = trainer.state.global_step * accumulation + trainer._step % accumulation
+    return int(micro_steps // (trainer.args.steps_per_generation * trainer.num_iterations))
+
+
+def forget_after(folder: Path, step: int) -> None:
+    """Drop trace and log lines of steps that a resumed run will play again."""
+    for path in [*folder.glob("traces/*.jsonl"), folder / "log.jsonl"]:
+        if not path.is_file():
+            continue
+        last = step if path.name == "log.jsonl" else step - 1
+        kept = [line for line in path.read_text("utf-8").splitlines() if _step_of(line) <= last]
+        path.write_text("".join(line + "\n" for line in kept), "utf-8")
+
+
+def _step_of(line: str) -> float:
+    try:
+        return float(json.loads(line)["step"])
+    except (json.JSONDecodeError, KeyError, TypeError):
+        return float("inf")  # a line torn by a kill
+
+
+def seed_everything(seed: int) -> None:
+    """Weights and shuffling; rollouts take their randomness from (seed, block, row, rollout) instead."""
+    torch.manual_seed(seed)
