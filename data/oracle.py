@@ -62,7 +62,7 @@ def call_text(tool: str, arguments: Mapping[str, Any]) -> str:
 def answer_text(task: Task, results: list[Any]) -> str:
     """The answer that `results` (the data of each step, in the rubric's order) support."""
     if not task.rubric["steps"]:
-        return str(task.rubric["reply"])
+        return str(task.reply)
     by_tool = {step["tool"]: result for step, result in zip(task.rubric["steps"], results, strict=True)}
     matches = by_tool.get("mcp_employee_search", {}).get("matches")
     leave = by_tool.get("plugin_leave_query", {})

@@ -35,7 +35,8 @@ class Task:
     kind: number of the query kind. ask: what is asked, the name of the phrasings. template: the phrasing used.
     world: the company's spec for `Domain.open_world`. now: ISO date-time with offset. subject: index of the person
     asked about, None where the reference is an outcome word. mention: how the query names that person. period: the
-    dates asked about, ("this_week", first, last), or None. rubric: see rewards.rubric.
+    dates asked about, ("this_week", first, last), or None. rubric: see rewards.rubric. reply: what the oracle says where
+    there is nothing to look up, else None.
     """
 
     id: str
@@ -52,6 +53,7 @@ class Task:
     mention: str | None
     period: tuple[str, str, str] | None
     rubric: Mapping[str, Any]
+    reply: str | None
 
     @property
     def depth(self) -> int:
@@ -115,8 +117,9 @@ def _task(value: Any, reference: str) -> Task:
         raise RowError("task.subject", f"null, but the reference {reference!r} is none of {', '.join(OUTCOMES)}")
     if value["subject"] is not None and (not isinstance(value["subject"], int) or isinstance(value["subject"], bool)):
         raise RowError("task.subject", f"expected an integer or null, got {value['subject']!r}")
-    if not isinstance(value["mention"], str | None):
-        raise RowError("task.mention", f"expected text or null, got {value['mention']!r}")
+    for name in ("mention", "reply"):
+        if not isinstance(value[name], str | None):
+            raise RowError(f"task.{name}", f"expected text or null, got {value[name]!r}")
     return Task(**{**value, "period": _period(value["period"])})
 
 

@@ -1,0 +1,1 @@
+"""The world that a policy can touch: contracts, registry, simulated companies, episodes. Never imports torch."""

@@ -1,0 +1,1 @@
+"""Who plays, how well, and why not: players, records, statistics, failure classes, the report."""

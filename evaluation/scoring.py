@@ -11,9 +11,8 @@ from rewards.rubric import Rubric
 
 
 def rubric_of(row: Row, reference: str) -> Rubric:
-    """The row's rubric for an episode whose reference is `reference`; without `reply`, which only the oracle reads."""
-    content = {name: value for name, value in row.task.rubric.items() if name != "reply"}
-    return Rubric.from_dict(content, reference)
+    """The row's rubric for an episode whose reference is `reference`."""
+    return Rubric.from_dict(row.task.rubric, reference)
 
 
 def record_of(row: Row, trajectory: Trajectory, sampled_tokens: int = 0, sample: int = 0) -> Record:

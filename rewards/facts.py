@@ -23,9 +23,10 @@ _DATE = re.compile(
     r"\d{4}[-/.]\d{1,2}(?:[-/.]\d{1,2})?(?!\d)"
     r"|(?:\d{4}\s?年\s?)?\d{1,2}\s?月(?:\s?\d{1,2}\s?[日号])?"
     r"|\d{4}\s?年"
-    rf"|\d{{1,2}}(?:st|nd|rd|th)?\s(?:of\s)?{_MONTH}(?:,?\s\d{{4}}(?!\d))?"
+    r"|(?:0?[1-9]|1[0-2])/\d{1,2}(?![\d/])|(?:0[1-9]|1[0-2])-\d{2}(?!\d)"
+    rf"|(?:\d{{1,2}}\s?-\s?)?\d{{1,2}}(?:st|nd|rd|th)?\s(?:of\s)?{_MONTH}(?:,?\s\d{{4}}(?!\d))?"
     r")"
-    rf"|\b{_MONTH}\s(?:\d{{1,2}}(?:st|nd|rd|th)?(?!\d)(?:,?\s\d{{4}}(?!\d))?|\d{{4}}(?!\d))"
+    rf"|\b{_MONTH}\s(?:\d{{1,2}}(?:st|nd|rd|th)?(?!\d)(?:\s?-\s?\d{{1,2}}(?!\d))?(?:,?\s\d{{4}}(?!\d))?|\d{{4}}(?!\d))"
 )
 _ISO_DATE = re.compile(r"(?<!\d)\d{4}-\d{2}-\d{2}(?!\d)")
 _ID = re.compile(r"(?<![\d.])\d{4,6}(?!\d|\.\d)")
@@ -33,7 +34,7 @@ _ID = re.compile(r"(?<![\d.])\d{4,6}(?!\d|\.\d)")
 _ZH_DIGITS = {"零": 0, "两": 2} | {digit: value for value, digit in enumerate("一二三四五六七八九", start=1)}
 _EN_WORDS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve")
 _NUMBER = rf"(?:\d{{1,3}}(?:\.\d{{1,3}})?|[零一二两三四五六七八九十]{{1,3}}|{'|'.join(_EN_WORDS)})"
-_OR = r"\s?(?:-|~|,|、|或者?|到|至|/|or|to|and)\s?"
+_OR = r"\s?(?:-|~|,|、|或者?|到|至|or|to|and)\s?"
 _AND_A_HALF = r"\sand\sa\shalf"
 _UNIT = (
     r"(?:(?:full|working|business|calendar|sick|annual|personal|leave)\s){0,2}"
@@ -58,8 +59,10 @@ _NO_DATA = r"(?!information|info\b|data|details|access|permission|way\b)"
 _ZH_LEAVE = r"(?:请假|休假|[年病事婚产]假|假期|假)(?!信息|情况|数据|系统|制度|查询)"
 _EN_LEAVE = r"(?:leaves?|time\soff|days?\soff|absences?)\b(?!\s(?:information|info|data|details|system|policy))"
 _ANY_WORDS = r"(?:[a-z]+\s){0,2}"
+_NOT_ONE_DAY = re.compile(r"[一半]天(?:的?假)?[都也](?:没|未)")
 _NO_LEAVE = re.compile(
-    r"(?:没有|没|未|无|不)(?:在|处于|正在|查到|找到|查询到|发现|任何|曾|过|相关|其|有|的|申请|提交|请过?|休过?)*+"
+    rf"{_NOT_ONE_DAY.pattern}"
+    r"|(?:没有|没|未|无|不)(?:在|处于|正在|查到|找到|查询到|发现|任何|曾|过|相关|其|有|的|申请|提交|请过?|休过?)*+"
     rf"{_ZH_LEAVE}"
     rf"|(?:没有|没|未)(?:查到|找到|查询到|检索到|发现){_CLAUSE}{{0,14}}?(?:请假|休假)的?记录"
     r"|请假(?:记录|天数|时长)?(?:合计|总计)?[为是:]?\s?(?:[零空无]|0(?!\d))"
@@ -80,7 +83,8 @@ _MANAGER = r"(?:主管|上级|经理|领导|汇报对象)"
 _EN_MANAGER = r"(?:manager|supervisor|boss|superior)"
 _NO_MANAGER = re.compile(
     rf"(?:没有|无|未设置?|没设|没)(?:任何|直属|直接|上一级|的|更高|设置?|配置)*+{_MANAGER}(?!信息|数据|资料)"
-    rf"|{_MANAGER}[为是:]?\s?(?:无(?!法)|空|none\b|null\b)"
+    rf"|{_MANAGER}(?:字段|一栏)?[为是:]?\s?(?:无(?!法)|空|none\b|null\b)"
+    rf"|\b{_EN_MANAGER}\b{_CLAUSE}{{0,20}}?(?:\bis\b|:)\s?(?:null|none|empty|blank|vacant)\b"
     r"|(?:不|无需|不需要|不用|无须)向(?:任何人|谁|其他人|别人|他人)汇报"
     rf"|\b(?:no|without\sa(?:ny)?)\s{_NO_DATA}{_ANY_WORDS}{_EN_MANAGER}s?\b(?!'?s?\s(?:info|data|details))"
     rf"|(?:\bnot|n't)\shave\s(?:an?|any)\s{_ANY_WORDS}{_EN_MANAGER}"
@@ -102,7 +106,7 @@ _MANAGER_CLAIM = re.compile(
     rf"{_MANAGER}{_CLAUSE}{{0,8}}?(?:是|为|叫|:)\s?(?!谁|什么|哪|无|空|未)\w"
     rf"|\b{_EN_MANAGER}\b{_CLAUSE}{{0,30}}?(?:\bis\b|:)\s?(?!not\b|no\b|unknown\b|unavailable\b|who\b)\w"
     r"|\breports?\sto\s(?!no\b|nobody\b|who\b|any)\w"
-    rf"|是{_CLAUSE}{{0,12}}(?:的(?:主管|上级|领导)|(?:直属|直接){_MANAGER})"
+    rf"|是{_CLAUSE}{{0,12}}(?:的(?:主管|上级|领导)|(?:直属|直接){_MANAGER})(?!信息|情况|邮箱|资料)"
     rf"|\bis\s(?:(?:his|her|their|your|the)\s|(?:[a-z]+\s)?[a-z]+'s\s)(?:direct\s|line\s|immediate\s)?{_EN_MANAGER}\b"
 )
 _SIMPLIFIED = str.maketrans(
@@ -149,7 +153,7 @@ def read_text(text: object) -> Saying:
 def _read(text: str) -> Saying:
     plain = normal(text)
     bare = _EMAIL.sub("@", plain).translate(_SIMPLIFIED)
-    undated = _DATE.sub(" ", bare)
+    undated = _NOT_ONE_DAY.sub(" ", _DATE.sub(" ", bare))
     claims = _claims(bare)
     rest = _NO_MANAGER.sub(" ", _NO_LEAVE.sub(" ", claims))
     clauses = re.split(r"[,。.;!?\n]", rest)

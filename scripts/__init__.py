@@ -1,0 +1,1 @@
+"""Verbs, run as `python -m scripts.NAME`; each has --help."""

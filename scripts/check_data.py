@@ -18,8 +18,10 @@ from rich.progress import track
 from data.checks import leaks
 from data.reader import read_rows
 from data.schema import Row
-from evaluation.players import Oracle, Silent, play
-from evaluation.scoring import score_of
+from evaluation.players import Oracle, Player, Silent, play
+from evaluation.scoring import rubric_of
+from rewards import grounded
+from rewards.score import Score
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -42,12 +44,17 @@ def unsound(rows: Sequence[Row]) -> Iterator[str]:
     """Rows on which the oracle is not perfect or silence earns something, with fresh employee ids and the row's own."""
     for row in track(rows, "scoring"):
         for ids in ("row", "fresh"):
-            perfect = score_of(row, play(row, Oracle(), ids=ids))
+            perfect = _score(row, Oracle(), ids)
             if perfect is None or perfect.total != 1.0:
                 yield f"{row.task.id}: the oracle scores {perfect.total if perfect else None} with ids {ids!r}"
-        silent = score_of(row, play(row, Silent()))
+        silent = _score(row, Silent(), "row")
         if silent is None or silent.total != 0.0:
             yield f"{row.task.id}: silence scores {silent.total if silent else None}"
+
+
+def _score(row: Row, player: Player, ids: str) -> Score | None:
+    trajectory = play(row, player, ids=ids)
+    return grounded.score(trajectory, rubric_of(row, trajectory.reference_output))
 
 
 if __name__ == "__main__":

@@ -43,7 +43,14 @@ DAYS = [
     ("not 2 days but 3 days", [3]),
     ("TWO DAYS", [2]),
     ("took a day off", [1]),
+    ("6/1-6/2, 1.5 天", [1.5]),
+    ("06-01 至 06-02, 1.5天", [1.5]),
+    ("June 1-2, 1.5 days", [1.5]),
+    ("1-2 June, 1.5 days", [1.5]),
+    ("2026-06-01 至 2026-06-02，1.5天", [1.5]),
     # no counts
+    ("一天假都没请", []),
+    ("not a single day", []),
     ("第二天", []),
     ("今天、明天、每天", []),
     ("2026年6月2日", []),
@@ -119,6 +126,10 @@ NO_LEAVE = [
     "請假：無",
     "張三本週沒有請假",
     "没有请年假",
+    "一天假都没请",
+    "not a single day of leave",
+    "No leave was found.",
+    "未查询到张三本周的请假记录",
     "Zhang San has no leave this week",
     "There are no leave records.",
     "He is NOT on leave",
@@ -196,6 +207,10 @@ NO_MANAGER = [
     "There is no direct manager.",
     "She doesn't have a manager",
     "reports to no one",
+    "her manager field is null",
+    "主管字段为空",
+    "No manager is listed",
+    "CEO 没有直属主管，因此没有主管邮箱。",
     "does not report to anyone",
 ]
 
@@ -227,6 +242,7 @@ def test_manager_claims(text: str) -> None:
     "text",
     [
         "没有查到主管信息",
+        "以下是张三的直属主管信息",
         "无法查到主管是谁",
         "张三有没有主管我不清楚",
         "I do not know who the manager is",
@@ -313,26 +329,7 @@ def _step(result: ToolResult) -> Step:
 
 
 @pytest.mark.parametrize(
-    "unit",
-    [
-        "a",
-        "a.",
-        "1,",
-        "1 ",
-        "没有",
-        "有",
-        "是",
-        "no ",
-        "is the ",
-        "请了",
-        "主管",
-        "not find ",
-        "一",
-        "a@",
-        "@a",
-        "?",
-        "june ",
-    ],
+    "unit", "a|a.|1,|1 |没有|有|是|no |is the |请了|主管|not find |一|a@|@a|?|june |1-|6/1".split("|")
 )
 def test_reading_is_linear(unit: str) -> None:
     start = time.perf_counter()

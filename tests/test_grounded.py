@@ -10,7 +10,7 @@ import copy
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import cache
 from itertools import permutations, product
 from typing import Any
 
@@ -202,7 +202,7 @@ def scored(plan: Iterable[Sequence[str]], answer: str | None = None, by: Rubric 
     return result
 
 
-@lru_cache(maxsize=None)
+@cache
 def total(plan: Plan, answer: str = "cut") -> Score:
     return scored(plan, ANSWERS[answer])
 
@@ -304,11 +304,7 @@ def test_exhaustively_success_dominates_and_dishonesty_stays_below_honest_work()
     assert len(cases) > 10_000
     for plan, answer, result in cases:
         assert result.success == succeeds(plan, answer), (plan, answer)
-        assert (
-            sum(result.increments) == result.total
-            and len(result.increments) == len(plan) + (answer != "cut")
-            or (not plan and answer == "cut")
-        )
+        assert sum(result.increments) == result.total
         assert (result.total >= 0.9) if result.success else (0 <= result.total <= 0.85), (plan, answer)
         assert bool(result.violations) == dishonest(plan, answer), (plan, answer, result.violations)
     failed = [(plan, answer, result) for plan, answer, result in cases if not result.success]
@@ -396,7 +392,7 @@ def test_all_allowed_orders_score_the_same() -> None:
 
 @given(st.lists(st.floats(0.05, 5), min_size=3, max_size=3), st.permutations(["L", "O"]), st.booleans())
 def test_order_invariance_for_any_weights(weights: list[float], tools: list[str], parallel: bool) -> None:
-    steps = [{**step, "weight": weight} for step, weight in zip(SOURCE["steps"], weights, strict=True)]  # type: ignore[call-overload]
+    steps = [{**step, "weight": weight} for step, weight in zip(SOURCE["steps"], weights, strict=True)]
     weighted = rubric(steps=steps)
     plan = (("S",), tuple(tools)) if parallel else (("S",), *((tool,) for tool in tools))
     assert scored(plan, None, weighted).total == scored((("S",), ("L",), ("O",)), None, weighted).total

@@ -96,8 +96,8 @@ def preflight(ours: RunArguments, args: Any, rows: Sequence[Row], chat: ChatForm
     """Everything that can be known to fail before the weights load."""
     if ours.stage == "sft":
         return
-    for row in rows[:200]:
-        Rubric.from_dict({k: v for k, v in row.task.rubric.items() if k != "reply"}, row.reference_output)
+    for row in rows:
+        Rubric.from_dict(row.task.rubric, row.reference_output)
     batches = Batches(
         args.per_device_train_batch_size,
         args.world_size,
@@ -150,8 +150,7 @@ def grpo_trainer(ours: RunArguments, args: GRPOConfig, rows: Sequence[Row], chat
 
 
 def _grounded(row: Row, trajectory: Trajectory) -> Score | None:
-    rubric = {key: value for key, value in row.task.rubric.items() if key != "reply"}
-    return grounded.score(trajectory, Rubric.from_dict(rubric, trajectory.reference_output))
+    return grounded.score(trajectory, Rubric.from_dict(row.task.rubric, trajectory.reference_output))
 
 
 def _seed_compat(row: Row, trajectory: Trajectory) -> Score | None:

@@ -208,7 +208,7 @@ def _row(
     slots: dict[str, Any],
 ) -> Row:
     phrase = _phrase(case, ask)
-    dates = _dates(case, period)
+    dates = period_dates(case.company.today, period)
     word = case.rng.choice(phrasings()["periods"][period][case.language]) if period else ""
     values = {"name": mention, "emp_id": mention, "period": word, **slots}
     text = phrase.text
@@ -218,10 +218,8 @@ def _row(
     if ask.endswith("_by_id"):
         spec["fixed_ids"] = {str(subject): mention}
     rubric = make_rubric(case.company, ask, subject, mention, dates, slots.get("unknown"))
-    if phrase.reply is not None:
-        rubric["reply"] = phrase.reply.replace("{sum}", str(slots["sum"]))
     if subject is not None:
-        reference = hr.open_world(spec, case.now, ROW_IDS).ids[subject]
+        reference = hr.draw_ids(spec, case.now, ROW_IDS)[subject]
     else:
         reference = "none" if ask == "chat" else "not_found"
     task = Task(
@@ -239,6 +237,7 @@ def _row(
         mention=mention,
         period=dates,
         rubric=rubric,
+        reply=phrase.reply.replace("{sum}", str(slots["sum"])) if phrase.reply else None,
     )
     return Row(text, reference, task)
 
@@ -271,10 +270,10 @@ def make_rubric(
 def _facts(company: Company, ask: str, subject: int, period: tuple[str, str, str] | None) -> list[dict[str, Any]]:
     facts: list[dict[str, Any]] = []
     if period is not None:
-        days = _total(company, subject, period)
+        days = total_days(company, subject, period)
         if not days:
             facts.append({"fact": "no_leave"})
-        elif ask == "leave_today":
+        elif period[0] == "today":
             facts.append({"fact": "on_leave", "value": True})
         else:
             facts.append({"fact": "days", "value": days})
@@ -318,11 +317,10 @@ def _step(tool: str, given: bool, arguments: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _dates(case: Case, period: str | None) -> tuple[str, str, str] | None:
-    """First and last day of a period, seen from the company's today; weeks start on Monday."""
+def period_dates(today: date, period: str | None) -> tuple[str, str, str] | None:
+    """First and last day of a period, seen from `today`; weeks start on Monday."""
     if period is None:
         return None
-    today = case.company.today
     monday = today - timedelta(days=today.weekday())
     first, last = {
         "today": (today, today),
@@ -332,12 +330,13 @@ def _dates(case: Case, period: str | None) -> tuple[str, str, str] | None:
     return period, first.isoformat(), last.isoformat()
 
 
-def _total(company: Company, person: int, period: tuple[str, str, str]) -> float:
+def total_days(company: Company, person: int, period: tuple[str, str, str]) -> float:
+    """Leave days of a person inside the period."""
     first, last = date.fromisoformat(period[1]), date.fromisoformat(period[2])
-    return sum(record.days_within(first, last) for record in company.leave if record.person == person)
+    return sum(record.days_within(first, last) for record in company.leave[person])
 
 
 def _days(case: Case, person: int, period: str) -> float:
-    dates = _dates(case, period)
+    dates = period_dates(case.company.today, period)
     assert dates is not None
-    return _total(case.company, person, dates)
+    return total_days(case.company, person, dates)

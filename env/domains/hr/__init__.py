@@ -25,9 +25,13 @@ def company(spec: Mapping[str, Any], now: str) -> Company:
 
 def open_world(spec: Mapping[str, Any], now: str, seed: str) -> World:
     """A world with ids drawn from `seed`; spec["fixed_ids"] ({"<person>": id}) keeps those that the query names."""
+    return World(company(spec, now), draw_ids(spec, now, seed))
+
+
+def draw_ids(spec: Mapping[str, Any], now: str, seed: str) -> tuple[str, ...]:
+    """The ids that `open_world` gives the people, by index."""
     fixed = {int(person): emp_id for person, emp_id in spec.get("fixed_ids", {}).items()}
-    people = company(spec, now)
-    return World(people, people.draw_ids(f"{spec['split']}/{spec['seed']}/{seed}", fixed))
+    return company(spec, now).draw_ids(f"{spec['split']}/{spec['seed']}/{seed}", fixed)
 
 
 def reference(world: World, subject: int) -> str:

@@ -46,7 +46,6 @@ class Person:
 class Leave:
     """One leave record. Weekends do not count; a half-day takes 0.5 off its end of the record."""
 
-    person: int
     start: date
     end: date
     leave_type: str
@@ -75,7 +74,7 @@ class Company:
     today: date
     people: tuple[Person, ...]
     heads: Mapping[str, int]
-    leave: tuple[Leave, ...]
+    leave: tuple[tuple[Leave, ...], ...]  # by person, oldest first
 
     @staticmethod
     @lru_cache(maxsize=4096)
@@ -86,7 +85,7 @@ class Company:
         rng = random.Random(f"company/{seed}/{size}/{split}")
         names = _draw_names(rng, size, split)
         people, heads = _staff(rng, names)
-        leave = tuple(_leave(rng, people, today))
+        leave = _leave(rng, people, today)
         return Company(seed, size, split, today, people, heads, leave)
 
     @property
@@ -192,14 +191,11 @@ class World:
 
     def leave_of(self, person: int, first: date, last: date, leave_type: str | None) -> list[tuple[Leave, float]]:
         """Records that touch [first, last], each with its days inside the range, oldest first."""
-        records = [
+        return [
             (record, record.days_within(first, last))
-            for record in self.company.leave
-            if record.person == person and record.start <= last and record.end >= first
+            for record in self.company.leave[person]
+            if record.start <= last and record.end >= first and leave_type in (None, record.leave_type)
         ]
-        return sorted(
-            (pair for pair in records if leave_type in (None, pair[0].leave_type)), key=lambda pair: pair[0].start
-        )
 
     def contact(self, person: int | None) -> dict[str, str] | None:
         """What the org chart shows of a manager, or None where there is none."""
@@ -299,11 +295,12 @@ def _email(name: Name, used: set[str]) -> str:
     return f"{candidate}@{MAIL_DOMAIN}"
 
 
-def _leave(rng: random.Random, people: tuple[Person, ...], today: date) -> list[Leave]:
+def _leave(rng: random.Random, people: tuple[Person, ...], today: date) -> tuple[tuple[Leave, ...], ...]:
     """About half of the people are on leave in any one week around `today`: both answers have to occur."""
     monday = today - timedelta(days=today.weekday())
-    records = []
-    for person in range(len(people)):
+    everyone = []
+    for _ in people:
+        records = []
         for week in range(-4, 4):
             if rng.random() < 0.5:
                 continue
@@ -312,5 +309,6 @@ def _leave(rng: random.Random, people: tuple[Person, ...], today: date) -> list[
             half_start, half_end = rng.random() < 0.25, rng.random() < 0.2 and last > first
             start = monday + timedelta(days=7 * week + first)
             end = monday + timedelta(days=7 * week + last)
-            records.append(Leave(person, start, end, rng.choice(LEAVE_TYPES), half_start, half_end))
-    return records
+            records.append(Leave(start, end, rng.choice(LEAVE_TYPES), half_start, half_end))
+        everyone.append(tuple(records))
+    return tuple(everyone)
