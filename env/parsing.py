@@ -17,6 +17,7 @@ import math
 import re
 from collections import Counter
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from env.types import JSON, AttemptStatus
 
@@ -26,6 +27,7 @@ MAX_DEPTH = 64
 MAX_DIGITS = 4300
 
 EXPECTED = 'one JSON object {"name": "...", "arguments": {...}}'
+_UNCLOSED = f"the tool_call block was opened and not closed; expected {EXPECTED} and then the closing tag"
 
 _OPEN, _CLOSE = "<tool_call>", "</tool_call>"
 _THINKING = r"<think>.*?(?:</think>|\Z)"
@@ -71,8 +73,7 @@ class _Reading:
     fault: str
 
 
-@dataclass(frozen=True, slots=True)
-class _Boundary:
+class _Boundary(NamedTuple):
     """Where the content of a block stops and where reading goes on."""
 
     stop: int
@@ -90,12 +91,13 @@ def parse(text: str) -> Parsed:
     prose: list[str] = []
     position = 0
     while (tag := _TAG.search(text, position)) is not None:
-        prose.append(text[position : tag.start()])
-        position = tag.end()
-        if tag.group() == _OPEN:
-            attempt, position = _read_block(text, position)
+        start, end = tag.span()
+        prose.append(text[position:start])
+        position = end
+        if text.startswith(_OPEN, start):
+            attempt, position = _read_block(text, end)
             attempts.append(attempt)
-        elif tag.group() == _CLOSE:
+        elif text.startswith(_CLOSE, start):
             prose.append(_CLOSE)
     prose.append(text[position:])
     return Parsed(tuple(attempts), _printable("".join(prose)).strip())
@@ -128,18 +130,18 @@ def _fault(text: str, begin: int, reading: _Reading | None, stop: int) -> str:
 
 
 def _find_boundary(text: str, position: int) -> _Boundary:
-    for tag in _TAG.finditer(text, position):
-        if tag.group() == _CLOSE:
-            return _Boundary(tag.start(), tag.end(), closed=True)
-        if tag.group() == _OPEN:
-            return _Boundary(tag.start(), tag.start(), closed=False)
-    return _Boundary(len(text), len(text), closed=False)
+    while (tag := _TAG.search(text, position)) is not None:
+        start, position = tag.span()
+        if text.startswith(_OPEN, start):
+            return _Boundary(start, start, False)
+        if text.startswith(_CLOSE, start):
+            return _Boundary(start, position, True)
+    return _Boundary(len(text), len(text), False)
 
 
 def _unclosed(reading: _Reading | None, raw: str) -> Attempt:
     name = "" if reading is None or reading.fault else _name_of(reading.value)
-    detail = f"the tool_call block was opened and not closed; expected {EXPECTED} and then the closing tag"
-    return _failed(AttemptStatus.UNCLOSED, name, raw, detail)
+    return Attempt(AttemptStatus.UNCLOSED, name, None, raw, _UNCLOSED)
 
 
 def _judge(call: dict[str, JSON], raw: str) -> Attempt:
@@ -279,7 +281,7 @@ def _is_encodable(value: JSON) -> bool:
 
 
 def _printable(text: str) -> str:
-    return _LONE_SURROGATE.sub("\ufffd", text)
+    return text if text.isascii() else _LONE_SURROGATE.sub("\ufffd", text)
 
 
 def _quote(text: str) -> str:

@@ -61,9 +61,9 @@ def print_comparison(console: Console, before: str, after: str, comparison: Mapp
     table.add_row("wrong in both", str(comparison["both_wrong"]))
     table.add_row("McNemar, exact", p_text(comparison["mcnemar_p"]))
     console.print(table)
-    for name in ("unscored", "unpaired"):
+    for name, reason in (("unscored", "without a score in one of the runs"), ("unpaired", "in one run only")):
         if comparison[name]:
-            console.print(f"[yellow]{comparison[name]} rows left out: {name}[/]")
+            console.print(f"[yellow]left out: {comparison[name]} rows {reason}[/]")
 
 
 def _headline(label: str, numbers: Mapping[str, Any]) -> Table:

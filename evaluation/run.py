@@ -82,7 +82,8 @@ def once_loaded(model: Path, start: Callable[[], Episodes]) -> Iterator[tuple[Ro
         source = iter(start())
         first = next(source, None)
     except (OSError, ValueError) as error:
-        raise Refused(f"--model {model}: {error}") from error
+        where = "" if str(model) in str(error) else f" {model}:"
+        raise Refused(f"--model{where} {error}") from error
     return iter(()) if first is None else chain([first], source)
 
 

@@ -43,7 +43,7 @@ def wilson(count: int, n: int) -> tuple[float, float]:
     share, scale = count / n, 1 + Z * Z / n
     centre = (share + Z * Z / (2 * n)) / scale
     half = Z * sqrt(share * (1 - share) / n + Z * Z / (4 * n * n)) / scale
-    return max(0.0, centre - half), min(1.0, centre + half)
+    return (centre - half if count else 0.0), (centre + half if count < n else 1.0)  # exact where rounding is not
 
 
 def summary(records: Sequence[Record]) -> dict[str, Any]:
@@ -70,7 +70,7 @@ def mcnemar(gained: int, lost: int) -> float:
     """Exact two-sided p-value that changes in both directions are equally likely; 1.0 without any change."""
     changes = gained + lost
     tail = sum(comb(changes, k) for k in range(min(gained, lost) + 1))
-    return min(1.0, 2 * tail / 2**changes)
+    return min(1.0, 2 * tail / (1 << changes))
 
 
 def paired_interval(both: int, gained: int, lost: int, neither: int) -> tuple[float, float]:

@@ -71,7 +71,7 @@ _NO_LEAVE = re.compile(
     rf"(?:[a-z]+\s){{0,4}}{_EN_LEAVE}"
 )
 _ON_LEAVE = re.compile(
-    rf"请了{_CLAUSE}{{0,8}}假|请假了|(?:已经?|有|正?在|处于|确实)(?:请|休)[年病事婚产]?假"
+    rf"请了{_CLAUSE}{{0,8}}假|请假了|(?:已经?|有|正?在|处于|确实)(?:请|休)[年病事婚产]?假(?!制度|信息|情况|数据|系统)"
     rf"|休(?:了{_CLAUSE}{{0,6}})?[年病事婚产]假|休假中|请假中|在假期?中|有\s?\d{{1,3}}\s?条{_CLAUSE}{{0,6}}(?:请假|休假)"
     rf"|(?:\b(?:is|was|are|been|be)|'s)\s{_ANY_WORDS}on\s{_ANY_WORDS}leave\b"
     rf"|\b(?:took|takes|taken|taking)\s{_ANY_WORDS}(?:leave|time\soff)\b"
@@ -93,7 +93,7 @@ _NO_MANAGER = re.compile(
 _NOT_FOUND = re.compile(
     r"查无|(?:没有|没能|没|未能|未|无法)(?:找到|查到|查询到|搜索到|搜到|检索到|发现)|[找查搜]不到|不存在"
     rf"|(?:没有|无)(?:这|此|该|名为|名叫|叫|符合|匹配){_CLAUSE}{{0,12}}"
-    r"|\bno\s(?:such\s)?(?:employee|person|colleague|results?|match(?:es)?|one\snamed|record\sof)\b|\bnobody\snamed\b"
+    r"|\bno\s(?:such\s)?(?:employee|person|colleague|results?|match(?:es)?|one\s(?:named|called|by)|record\sof)\b|\bnobody\s(?:named|called|by)\b"
     r"|\bnot\s(?:be\s)?found\b(?!\sout)|\bno\ssuch\b|(?:\bnot|n't)\sexist\b|\bunable\sto\s(?:find|locate)\b(?!\sout)"
     r"|(?:could\snot|couldn't|cannot|can't|can\snot|did\snot|didn't)\s(?:find|locate)\b(?!\sout)"
 )
@@ -104,7 +104,7 @@ _GIVE_UP = re.compile(
 )
 _MANAGER_CLAIM = re.compile(
     rf"{_MANAGER}{_CLAUSE}{{0,8}}?(?:是|为|叫|:)\s?(?!谁|什么|哪|无|空|未)\w"
-    rf"|\b{_EN_MANAGER}\b{_CLAUSE}{{0,30}}?(?:\bis\b|:)\s?(?!not\b|no\b|unknown\b|unavailable\b|who\b)\w"
+    rf"|\b{_EN_MANAGER}\b{_CLAUSE}{{0,30}}?(?:\bis\b|:)\s?(?!(?:not|no|unknown|unavailable|who|they|he|she|you)\b)\w"
     r"|\breports?\sto\s(?!no\b|nobody\b|who\b|any)\w"
     rf"|是{_CLAUSE}{{0,12}}(?:的(?:主管|上级|领导)|(?:直属|直接){_MANAGER})(?!信息|情况|邮箱|资料)"
     rf"|\bis\s(?:(?:his|her|their|your|the)\s|(?:[a-z]+\s)?[a-z]+'s\s)(?:direct\s|line\s|immediate\s)?{_EN_MANAGER}\b"

@@ -372,6 +372,14 @@ def test_a_right_id_from_nowhere_earns_nothing(plan: Plan) -> None:
     assert result.total <= 0.01
 
 
+def test_provenance_holds_without_a_declared_order() -> None:
+    """`after` only repeats what the derived value implies; dropping it must not let a guess through."""
+    free = rubric(steps=[SEARCH_STEP, {**LEAVE_STEP, "after": []}, {**ORG_STEP, "after": []}])
+    for plan in [(("L",), ("O",)), (("S", "L", "O"),), (("L",), ("S",), ("O",))]:
+        assert "leave" not in scored(plan, None, free).satisfied
+    assert scored((("S",), ("L", "O")), ANSWERS["right"], free).total == 1.0
+
+
 def test_guessing_both_ids_with_the_right_answer_stays_below_one_search() -> None:
     assert total((("L",), ("O",)), "right").total < total((("S",),), "give up").total
 
@@ -431,6 +439,11 @@ def test_repeating_adds_nothing_and_costs_little(plan: Plan, answer: str) -> Non
     before, after = total(plan, answer), total((*plan, plan[-1]), answer)
     repaired = set(before.violations) - set(after.violations) or set(after.satisfied) - set(before.satisfied)
     assert repaired or before.total - 0.06 - 1e-5 <= after.total <= before.total
+
+
+def test_a_repeat_does_not_move_the_turn_that_earned_the_step() -> None:
+    result = total((("S",), ("S", "L"), ("O",)), "right")
+    assert result.success and result.satisfied == ("search", "leave", "org")
 
 
 @pytest.mark.parametrize("name", sorted(CALLS))
@@ -681,6 +694,12 @@ def test_an_answer_before_its_evidence_is_unfounded() -> None:
     result = score(late, RUBRIC)
     assert result is not None and not result.success and result.total < 0.05
     assert {violation.breach for violation in result.violations} == {Breach.UNGROUNDED_ANSWER}
+
+
+def test_an_id_is_no_evidence_in_the_message_that_finds_it() -> None:
+    late = replace(episode([["S"]]), answer="工号 1001", stop=StopReason.ANSWERED)
+    result = score(late, EMP_ID)
+    assert result is not None and result.violations and result.parts["answer"] == 0.0
 
 
 def test_a_breakdown_that_adds_up_is_no_shotgun() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ from evaluation.report.selection import EPISODE_LIMIT, choose
 from evaluation.report.view import KINDS, MEANINGS, entry, kind_title
 
 HERE = Path(__file__).parent
+LANGUAGES = {"zh": "Chinese", "en": "English"}
 
 Run = tuple[str, Mapping[str, Any], Sequence[Record]]  # label, summary, records
 
@@ -63,26 +64,33 @@ def embedded(value: Any) -> Markup:
 
 
 def _charts(summaries: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Success per group, one chart per way to group; every chart with one bar per run."""
-    names = {
-        "by_kind": ("Success by kind of question", lambda value: KINDS.get(int(value), f"kind {value}")),
-        "by_language": ("By language", lambda value: {"zh": "Chinese", "en": "English"}.get(value, value)),
-        "by_depth": ("By tool calls needed", lambda value: f"{value} call{'' if value == '1' else 's'}"),
+    """Success per group, one chart per way to group; every row with one rate per run."""
+    return [
+        _chart("Success by kind of question", [summary["by_kind"] for summary in summaries], _kind_label),
+        _chart("By language", [summary["by_language"] for summary in summaries], lambda value: LANGUAGES[value]),
+        _chart("By tool calls needed", [summary["by_depth"] for summary in summaries], _depth_label),
+    ]
+
+
+def _chart(title: str, groups: Sequence[Mapping[str, Any]], label: Callable[[str], str]) -> dict[str, Any]:
+    values = dict.fromkeys(value for rates in groups for value in rates)
+    ordered = sorted(values, key=lambda value: (int(value) if value.isdecimal() else 0, value))
+    return {
+        "title": title,
+        "tagged": label is _kind_label,
+        "rows": [
+            {"value": value, "label": label(value), "rates": [rates.get(value) for rates in groups]}
+            for value in ordered
+        ],
     }
-    charts = []
-    for name, (title, label) in names.items():
-        groups = list(dict.fromkeys(value for summary in summaries for value in summary[name]))
-        groups.sort(key=lambda value: (int(value) if value.isdecimal() else 0, value))
-        rows = [
-            {
-                "tag": value if name == "by_kind" else "",
-                "label": label(value),
-                "rates": [s[name].get(value) for s in summaries],
-            }
-            for value in groups
-        ]
-        charts.append({"title": title, "rows": rows})
-    return charts
+
+
+def _kind_label(value: str) -> str:
+    return KINDS.get(int(value), f"kind {value}")
+
+
+def _depth_label(value: str) -> str:
+    return f"{value} call{'' if value == '1' else 's'}"
 
 
 def _environment() -> Environment:

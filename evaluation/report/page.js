@@ -105,7 +105,7 @@ function transcript(run, language) {
     make("p", { class: "score" },
       make("span", { class: "total" }, run.scored ? run.total.toFixed(3) : "–"),
       make("span", { class: outcome(run) }, run.clean ? "right, no wasted call" : word[outcome(run)]),
-      Object.entries(run.parts).map(([name, value]) => make("span", { class: "part" }, name + " " + value.toFixed(3)))),
+      Object.entries(run.parts).map(([name, value]) => make("span", { class: "part" }, name + " " + value.toFixed(3).replace("-", "−")))),
     run.failure && make("p", { class: "why" }, make("strong", {}, run.failure.kind), place(run.failure), run.failure.value && ": " + run.failure.value),
     ...run.turns.map((turn) => turnOf(run, turn, language)),
     run.stop !== "answered" && make("p", { class: "violation" }, "The episode ended without an answer: " + run.stop + "."),
@@ -168,3 +168,5 @@ function violations(run, turn, call) {
 filters.addEventListener("input", fill);
 filters.addEventListener("submit", (event) => event.preventDefault());
 fill();
+const chosen = list.querySelector('[aria-current="true"]');
+if (chosen) list.scrollTop = chosen.offsetTop - list.clientHeight / 3;

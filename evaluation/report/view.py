@@ -28,7 +28,7 @@ MEANINGS = {
     FailureClass.SKIPPED_TOOL: "Answered, or went on, without a tool that the task needs: the facts are invented.",
     FailureClass.WRONG_TOOL: "Called a tool that the task does not need or rules out, or one that does not exist.",
     FailureClass.ID_NOT_PASSED: "A later call used another id than the one that had been found.",
-    FailureClass.WRONG_PATH: "Looks right in the end: every tool called and every fact true, or the right calls, but against the rules.",
+    FailureClass.WRONG_PATH: "Looks right, all tools called or the answer true, but by a path that breaks the rules.",
     FailureClass.WRONG_ARGUMENTS: "The right tool with a wrong name, wrong dates or invalid arguments.",
     FailureClass.WRONG_ANSWER: "The path is right; the answer states something else or leaves facts out.",
     FailureClass.GAVE_UP: "Stopped without stating anything, although the task can be done.",

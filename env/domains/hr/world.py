@@ -44,7 +44,7 @@ class Person:
 
 @dataclass(frozen=True, slots=True)
 class Leave:
-    """One leave record. Weekends do not count; a half-day takes 0.5 off its end of the record."""
+    """One leave record. Weekends do not count; a half-day takes 0.5 off its end of the record, if that is a weekday."""
 
     start: date
     end: date
@@ -57,9 +57,9 @@ class Leave:
         start, end = max(self.start, first), min(self.end, last)
         length = (end - start).days + 1
         days = float(sum((start + timedelta(offset)).weekday() < 5 for offset in range(max(length, 0))))
-        if self.half_start and start == self.start and days:
+        if self.half_start and start == self.start and start.weekday() < 5 and days:
             days -= 0.5
-        if self.half_end and end == self.end and days:
+        if self.half_end and end == self.end and end.weekday() < 5 and days:
             days -= 0.5
         return max(days, 0.0)
 
