@@ -1,7 +1,7 @@
 """Train a policy: `python train.py --config configs/tiny_grpo.yaml`, or the same through `accelerate launch`.
 
-Arguments -> rows -> chat format -> preflight -> model -> trainer -> checkpoint. Any argument of the configuration can be
-overridden on the command line; `--help` lists ours and, below them, all of TRL's.
+Arguments -> rows -> chat format -> preflight -> model -> trainer -> checkpoint. Any argument of the configuration can
+be overridden on the command line; `--help` lists ours and, below them, all of TRL's.
 """
 
 from __future__ import annotations

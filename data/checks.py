@@ -11,7 +11,7 @@ from data.schema import OUTCOMES, Row
 def leaks(rows: Sequence[Row]) -> Iterator[str]:
     """One line per leak: shared person, id, phrasing or query between splits; a reference in its own query."""
     for name, values in (
-        ("person", lambda row: row.task.rubric["steps"][0]["arguments"]["name"]["one_of"] if _named(row) else []),
+        ("person", _person),
         ("id", lambda row: [row.reference_output] if row.reference_output not in OUTCOMES else []),
         ("phrasing", lambda row: [row.task.template]),
         ("query", lambda row: [row.input]),
@@ -35,6 +35,12 @@ def contains(text: str, value: str) -> bool:
     return re.search(rf"(?<![0-9A-Za-z]){re.escape(value)}(?![0-9A-Za-z])", text) is not None
 
 
-def _named(row: Row) -> bool:
+def _person(row: Row) -> list[str]:
+    """Spellings of the person asked about. Not the reversed one, unless the query uses it: the directory finds 陈洋,
+    Chen Yang, as Yang Chen too, but 杨晨 is somebody else."""
     steps = row.task.rubric["steps"]
-    return bool(steps) and "name" in steps[0]["arguments"]
+    kept: list[str] = []
+    for name in steps[0]["arguments"].get("name", {}).get("one_of", []) if steps else []:
+        if name == row.task.mention or " ".join(reversed(name.split(" "))) not in kept:
+            kept.append(name)
+    return kept

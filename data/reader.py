@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -28,14 +29,15 @@ def read_rows(path: Path, skip_bad: bool = False) -> list[Row]:
     seen: dict[str, str] = {}
     for file in _files(path):
         rejects = []
-        for number, line in _lines(file):
+        for number, raw in _lines(file):
             try:
-                row = parse_row(file, number, line)
+                row = parse_row(file, number, _text(file, number, raw))
                 if row.task.id in seen:
                     raise BadRow(file, number, 1, f"id {row.task.id!r} was used before, at {seen[row.task.id]}")
             except BadRow as error:
                 if not skip_bad:
                     raise
+                line = raw.decode("utf-8", "backslashreplace")
                 rejects.append(json.dumps({"error": str(error), "line": line}, ensure_ascii=False))
                 continue
             seen[row.task.id] = f"{file}:{number}"
@@ -50,17 +52,20 @@ def read_rows(path: Path, skip_bad: bool = False) -> list[Row]:
 def parse_row(path: Path, number: int, line: str) -> Row:
     """One line. Raises BadRow."""
     try:
-        value = json.loads(line, object_pairs_hook=_unique, parse_constant=_no_constant)
+        value = json.loads(line, object_pairs_hook=_unique, parse_constant=_no_constant, parse_float=_finite)
+        row = row_from_json(value)
+        row.to_json().encode()  # what was read can be written again
     except json.JSONDecodeError as error:
         raise BadRow(path, number, error.colno, f"not JSON: {error.msg}") from None
-    except RecursionError:
-        raise BadRow(path, number, 1, "nested too deeply") from None
-    except ValueError as error:
-        raise BadRow(path, number, 1, str(error)) from None
-    try:
-        return row_from_json(value)
     except RowError as error:
         raise BadRow(path, number, _column(line, error.field), str(error)) from None
+    except RecursionError:
+        raise BadRow(path, number, 1, "nested too deeply") from None
+    except UnicodeEncodeError:
+        raise BadRow(path, number, line.lower().find("\\ud") + 1, "half of a surrogate pair in a string") from None
+    except ValueError as error:
+        raise BadRow(path, number, 1, str(error)) from None
+    return row
 
 
 def _files(path: Path) -> list[Path]:
@@ -71,14 +76,18 @@ def _files(path: Path) -> list[Path]:
     return [path]
 
 
-def _lines(path: Path) -> Iterator[tuple[int, str]]:
+def _lines(path: Path) -> Iterator[tuple[int, bytes]]:
     for number, raw in enumerate(path.read_bytes().split(b"\n"), start=1):
-        if not raw.strip():
-            continue
-        try:
-            yield number, raw.decode("utf-8")
-        except UnicodeDecodeError as error:
-            raise BadRow(path, number, error.start + 1, "not UTF-8") from None
+        if raw.strip():
+            yield number, raw
+
+
+def _text(path: Path, number: int, raw: bytes) -> str:
+    try:
+        return raw.decode("utf-8")
+    except UnicodeDecodeError as error:
+        column = len(raw[: error.start].decode("utf-8")) + 1
+        raise BadRow(path, number, column, "not UTF-8") from None
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -91,6 +100,13 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def _no_constant(text: str) -> Any:
     raise ValueError(f"{text} is not JSON")
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    if math.isinf(number):
+        raise ValueError(f"the number {text[:24]} is too large")
+    return number
 
 
 def _column(line: str, field: str) -> int:

@@ -8,9 +8,10 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
+from datetime import date, datetime
 from typing import Any
 
-from env.domains import domain
+from env.domains import DOMAINS, domain
 from env.episode import Episode
 
 OUTCOMES = ("none", "not_found", "ask", "refuse")  # references of tasks whose right end is not an id
@@ -32,11 +33,11 @@ class RowError(ValueError):
 class Task:
     """What a row is about.
 
-    kind: number of the query kind. ask: what is asked, the name of the phrasings. template: the phrasing used.
+    kind: number of the query kind. ask: what is asked, the name of the phrasings. template: the phrasing.
     world: the company's spec for `Domain.open_world`. now: ISO date-time with offset. subject: index of the person
     asked about, None where the reference is an outcome word. mention: how the query names that person. period: the
-    dates asked about, ("this_week", first, last), or None. rubric: see rewards.rubric. reply: what the oracle says where
-    there is nothing to look up, else None.
+    dates asked about, ("this_week", first, last), or None. rubric: see rewards.rubric. reply: what the oracle says
+    where there is nothing to look up, else None.
     """
 
     id: str
@@ -96,7 +97,7 @@ def row_from_json(value: Any) -> Row:
     _exactly(value, {"input", "reference_output", "task"}, "")
     for name in ("input", "reference_output"):
         if not isinstance(value[name], str) or not value[name].strip():
-            raise RowError(name, f"expected text that is not empty, got {value[name]!r}")
+            raise RowError(name, f"expected text that is not empty, got {_shown(value[name])}")
     return Row(value["input"], value["reference_output"], _task(value["task"], value["reference_output"]))
 
 
@@ -104,22 +105,24 @@ def _task(value: Any, reference: str) -> Task:
     _exactly(value, {field.name for field in fields(Task)}, "task")
     for name in ("id", "ask", "domain", "template", "now", "timezone"):
         if not isinstance(value[name], str) or not value[name]:
-            raise RowError(f"task.{name}", f"expected text that is not empty, got {value[name]!r}")
+            raise RowError(f"task.{name}", f"expected text that is not empty, got {_shown(value[name])}")
     for name, kind in (("kind", int), ("world", dict), ("rubric", dict)):
         if not isinstance(value[name], kind) or isinstance(value[name], bool):
-            raise RowError(f"task.{name}", f"expected {kind.__name__}, got {value[name]!r}")
-    for name, allowed in (("language", LANGUAGES), ("split", SPLITS)):
+            raise RowError(f"task.{name}", f"expected {kind.__name__}, got {_shown(value[name])}")
+    for name, allowed in (("domain", DOMAINS), ("language", LANGUAGES), ("split", SPLITS)):
         if value[name] not in allowed:
-            raise RowError(f"task.{name}", f"expected one of {', '.join(allowed)}, got {value[name]!r}")
+            raise RowError(f"task.{name}", f"expected one of {', '.join(allowed)}, got {_shown(value[name])}")
+    if not _is_moment(value["now"]):
+        raise RowError("task.now", f"expected an ISO date-time with offset, got {_shown(value['now'])}")
     if not isinstance(value["rubric"].get("steps"), list):
         raise RowError("task.rubric.steps", "expected a list")
     if value["subject"] is None and reference not in OUTCOMES:
         raise RowError("task.subject", f"null, but the reference {reference!r} is none of {', '.join(OUTCOMES)}")
     if value["subject"] is not None and (not isinstance(value["subject"], int) or isinstance(value["subject"], bool)):
-        raise RowError("task.subject", f"expected an integer or null, got {value['subject']!r}")
+        raise RowError("task.subject", f"expected an integer or null, got {_shown(value['subject'])}")
     for name in ("mention", "reply"):
         if not isinstance(value[name], str | None):
-            raise RowError(f"task.{name}", f"expected text or null, got {value[name]!r}")
+            raise RowError(f"task.{name}", f"expected text or null, got {_shown(value[name])}")
     return Task(**{**value, "period": _period(value["period"])})
 
 
@@ -127,8 +130,21 @@ def _period(value: Any) -> tuple[str, str, str] | None:
     if value is None:
         return None
     if not isinstance(value, list) or len(value) != 3 or not all(isinstance(part, str) for part in value):
-        raise RowError("task.period", f"expected [name, first day, last day] or null, got {value!r}")
+        raise RowError("task.period", f"expected [name, first day, last day] or null, got {_shown(value)}")
+    try:
+        first, last = date.fromisoformat(value[1]), date.fromisoformat(value[2])
+    except ValueError:
+        raise RowError("task.period", f"expected ISO dates, got {_shown(value)}") from None
+    if last < first:
+        raise RowError("task.period", f"the last day is before the first, got {_shown(value)}")
     return (value[0], value[1], value[2])
+
+
+def _is_moment(text: str) -> bool:
+    try:
+        return datetime.fromisoformat(text).tzinfo is not None
+    except ValueError:
+        return False
 
 
 def _exactly(value: Any, names: set[str], path: str) -> None:
@@ -140,3 +156,9 @@ def _exactly(value: Any, names: set[str], path: str) -> None:
         raise RowError(path, f"field {prefix + name!r} is missing")
     for name in sorted(value.keys() - names):
         raise RowError(prefix + name, "unknown field")
+
+
+def _shown(value: Any) -> str:
+    """A value in a message, cut where it is long."""
+    text = repr(value)
+    return text if len(text) <= 80 else text[:80] + "…"

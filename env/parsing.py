@@ -35,8 +35,6 @@ _TAG = re.compile(rf"{_THINKING}|</?tool_call>", re.DOTALL)
 _BLANK = re.compile(rf"(?:\s++|{_THINKING})*+", re.DOTALL)
 # What may stand between two brackets: strings, and anything else that a JSON text might hold outside them.
 _FLAT = re.compile(r'(?:[^"{}\[\]\\<]++|"(?:[^"\\\x00-\x1f]++|\\.)*+")*+')
-_PLAIN = json.JSONEncoder(ensure_ascii=False)
-_ACCOUNT = json.JSONDecoder(parse_int=float)  # for its messages only; text to float is linear, to int it is not
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
@@ -71,6 +69,13 @@ class _Reading:
     value: dict[str, JSON]
     end: int
     fault: str
+
+
+class _Refusal(Exception):
+    """Stands in a decoded value for what strict JSON refuses; the encoder stumbles over it and raises it.
+
+    The decoder reads on past it, since only an error of syntax leaves it open where the object ends.
+    """
 
 
 class _Boundary(NamedTuple):
@@ -187,14 +192,12 @@ def _read_object(text: str, start: int) -> _Reading | None:
     stop, depth = _scan(text, start)
     if depth != 0:
         return None
-    refused: list[str] = []
     try:
-        value = _decoder(refused).decode(text[start:stop])
+        value = _DECODER.decode(text[start:stop])
     except json.JSONDecodeError:
         return None
-    if not refused and not _is_encodable(value):
-        refused.append("a lone surrogate (half of a \\uXXXX pair) in a string")
-    return _Reading(value, stop, refused[0] if refused else "")
+    fault = _refused_in(value)
+    return _Reading({} if fault else value, stop, fault)
 
 
 def _explain(text: str, start: int) -> str:
@@ -207,7 +210,7 @@ def _explain(text: str, start: int) -> str:
     # Up to and with the character that broke it, so that the decoder sees no more brackets than were counted.
     body = text[start : stop if depth == 0 else stop + 1]
     try:
-        _ACCOUNT.decode(body)
+        _DECODER.decode(body)
     except json.JSONDecodeError as error:
         return f"{error.msg} at character {error.pos + 1} of the object, after {_quote_end(body[: error.pos])}"
     return "no JSON object"
@@ -239,45 +242,45 @@ def _end_of_blank(text: str, position: int) -> int:
     return position if match is None else match.end()
 
 
-def _decoder(refused: list[str]) -> json.JSONDecoder:
-    """A decoder that notes what strict JSON refuses and reads on: only a syntax error leaves the end unknown."""
-
-    def pairs(items: list[tuple[str, JSON]]) -> dict[str, JSON]:
-        value = dict(items)
-        if len(value) < len(items):
-            [(twice, _)] = Counter(key for key, _ in items).most_common(1)
-            refused.append(f"duplicate key {_quote(twice)}")
-        return value
-
-    def whole(digits: str) -> int:
-        if len(digits.lstrip("-")) > MAX_DIGITS:
-            refused.append(f"an integer of more than {MAX_DIGITS} digits")
-            return 0
-        try:
-            return int(digits)
-        except ValueError:  # an interpreter that was started with a lower limit
-            refused.append("an integer of too many digits")
-            return 0
-
-    def real(digits: str) -> float:
-        value = float(digits)
-        if math.isinf(value):
-            refused.append(f"the number {_quote(digits)} is too large")
-        return value
-
-    def constant(word: str) -> None:
-        refused.append(f"{word} is not JSON")
-
-    return json.JSONDecoder(object_pairs_hook=pairs, parse_int=whole, parse_float=real, parse_constant=constant)
-
-
-def _is_encodable(value: JSON) -> bool:
-    """False where a string holds half of a surrogate pair: no log line or prompt could be encoded with it."""
+def _refused_in(value: JSON) -> str:
+    """What strict JSON refuses in a decoded value, "" where nothing. One encoding finds all of it."""
     try:
-        _PLAIN.encode(value).encode()
-    except UnicodeEncodeError:
-        return False
-    return True
+        _ENCODER.encode(value).encode()
+    except _Refusal as refusal:
+        return str(refusal)
+    except UnicodeEncodeError:  # no log line and no prompt could be encoded with it
+        return "a lone surrogate (half of a \\uXXXX pair) in a string"
+    return ""
+
+
+def _raise(refusal: _Refusal) -> None:
+    raise refusal
+
+
+def _object(pairs: list[tuple[str, JSON]]) -> JSON:
+    value = dict(pairs)
+    if len(value) == len(pairs):
+        return value
+    [(twice, _)] = Counter(key for key, _ in pairs).most_common(1)
+    return _Refusal(f"duplicate key {_quote(twice)}")
+
+
+def _integer(digits: str) -> JSON:
+    if len(digits.lstrip("-")) > MAX_DIGITS:
+        return _Refusal(f"an integer of more than {MAX_DIGITS} digits")
+    try:
+        return int(digits)
+    except ValueError:  # an interpreter that was started with a lower limit
+        return _Refusal("an integer of too many digits")
+
+
+def _real(digits: str) -> JSON:
+    value = float(digits)
+    return _Refusal(f"the number {_quote(digits)} is too large") if math.isinf(value) else value
+
+
+def _constant(word: str) -> JSON:
+    return _Refusal(f"{word} is not JSON")
 
 
 def _printable(text: str) -> str:
@@ -294,8 +297,12 @@ def _quote_end(text: str) -> str:
 
 
 def _as_quotation(text: str) -> str:
-    return _PLAIN.encode(text).replace("<", "\\u003c")
+    return _ENCODER.encode(text).replace("<", "\\u003c")
 
 
 def _quote_value(call: dict[str, JSON], key: str) -> str:
-    return _quote(_PLAIN.encode(call[key])) if key in call else "nothing"
+    return _quote(_ENCODER.encode(call[key])) if key in call else "nothing"
+
+
+_DECODER = json.JSONDecoder(object_pairs_hook=_object, parse_int=_integer, parse_float=_real, parse_constant=_constant)
+_ENCODER = json.JSONEncoder(ensure_ascii=False, default=_raise)

@@ -1,6 +1,6 @@
 """Write data/examples/questions.jsonl from the hand-written texts beside it.
 
-    python -m scripts.build_examples
+python -m scripts.build_examples
 """
 
 from __future__ import annotations

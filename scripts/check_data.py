@@ -36,7 +36,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     problems = [*unsound(rows), *leaks(rows)]
     for problem in problems[: options.show]:
         print(problem, file=sys.stderr)
-    print(f"{len(rows)} rows: oracle 1.0 and silent 0.0 on each, no leak" if not problems else f"{len(problems)} problems")
+    print(
+        f"{len(rows)} rows: oracle 1.0 and silent 0.0 on each, no leak" if not problems else f"{len(problems)} problems"
+    )
     return 1 if problems else 0
 
 

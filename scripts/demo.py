@@ -73,13 +73,26 @@ def run_seed(seed: int, folder: Path, options: argparse.Namespace) -> dict[str, 
     evaluate(folder / "before_examples", MODEL, None)
     extra = ["--max_steps", options.max_steps] if options.max_steps else []
     started = time.monotonic()
-    command = ["--config", CONFIG, "--data", data / "train", "--output_dir", trained, "--seed", seed, "--resume", "true"]
+    command = [
+        "--config",
+        CONFIG,
+        "--data",
+        data / "train",
+        "--output_dir",
+        trained,
+        "--seed",
+        seed,
+        "--resume",
+        "true",
+    ]
     fresh = stage(folder / "grpo.done", ["train", *command, *extra])
     if fresh:
         (folder / "seconds.json").write_text(json.dumps(round(time.monotonic() - started)))
     evaluate(folder / "after", trained, options.eval_rows)
     evaluate(folder / "after_examples", trained, None)
-    stage(folder / "compare.done", ["eval", "--compare", folder / "before", folder / "after", "--out", folder / "compare"])
+    stage(
+        folder / "compare.done", ["eval", "--compare", folder / "before", folder / "after", "--out", folder / "compare"]
+    )
     return {
         "seed": seed,
         "training_seconds": json.loads((folder / "seconds.json").read_text()),
@@ -154,7 +167,13 @@ def draw(results: Sequence[dict[str, Any]], path: Path) -> Path:
     for number, result in enumerate(results):
         steps = [point["step"] for point in result["curve"]]
         color = f"C{number}"
-        axes.plot(steps, [point["success"] for point in result["curve"]], color=color, linewidth=1.2, label=f"seed {result['seed']}")
+        axes.plot(
+            steps,
+            [point["success"] for point in result["curve"]],
+            color=color,
+            linewidth=1.2,
+            label=f"seed {result['seed']}",
+        )
         ends = [result["before"]["success"]["rate"], result["after"]["success"]["rate"]]
         axes.plot([0, steps[-1]], ends, "o", color=color, markersize=5)
     axes.set(xlabel="GRPO step", ylabel="full-task success", ylim=(0, 1.02))
@@ -177,10 +196,44 @@ def publish(results: Sequence[dict[str, Any]], options: argparse.Namespace, argv
         "written": time.strftime("%Y-%m-%d"),
         "policy": json.loads((Path(MODEL) / "made.json").read_text("utf-8")),
         "seeds": results,
+        "example": example(options.runs / f"seed{results[0]['seed']}"),
     }
     options.out.mkdir(parents=True, exist_ok=True)
     (options.out / "demo.json").write_text(json.dumps(record, indent=1, ensure_ascii=False) + "\n", "utf-8")
     draw(results, options.out / "learning_curve.png")
+
+
+def example(folder: Path) -> dict[str, Any] | None:
+    """The first held-out question of the source scenario (kind 1, Chinese) that training turned from wrong to right."""
+    before, after = (
+        {record["row"]: record for record in map(json.loads, (folder / name / "records.jsonl").read_text("utf-8").splitlines())}
+        for name in ("before", "after")
+    )
+    for row, record in before.items():
+        if record["kind"] == 1 and record["language"] == "zh" and not right(record) and right(after[row]):
+            sides = {"before": record, "after": after[row]}
+            return {"row": row, "query": record["payload"]["input"]} | {
+                side: {"score": each["score"]["total"], "turns": turns(each)} for side, each in sides.items()
+            }
+    return None
+
+
+def right(record: dict[str, Any]) -> bool:
+    return record["score"] is not None and bool(record["score"]["success"])
+
+
+def turns(record: dict[str, Any]) -> list[dict[str, Any]]:
+    """What was written and what came back, turn by turn, with what the turn earned."""
+    steps = record["payload"]["trajectory"]["steps"]
+    return [
+        {
+            "text": step["output"],
+            "earned": round(record["score"]["increments"][step["turn"]], 3),
+            "results": [each["output"] for each in steps if each["type"] == "tool" and each["turn"] == step["turn"]],
+        }
+        for step in steps
+        if step["type"] == "llm"
+    ]
 
 
 if __name__ == "__main__":

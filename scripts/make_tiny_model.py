@@ -57,7 +57,17 @@ def main(argv: Sequence[str] | None = None) -> int:
         for part in (model, tokenizer):
             part.save_pretrained(work / "copy")
         sft = ["--config", "configs/tiny_sft.yaml", "--model", str(work / "copy"), "--data", str(work / "data/train")]
-        run([*sft, "--output_dir", str(work / "sft"), "--max_steps", str(options.sft_steps), "--seed", str(options.seed)])
+        run(
+            [
+                *sft,
+                "--output_dir",
+                str(work / "sft"),
+                "--max_steps",
+                str(options.sft_steps),
+                "--seed",
+                str(options.seed),
+            ]
+        )
         install(work / "sft", options.out)
     record = {
         "command": "python -m scripts.make_tiny_model " + " ".join(argv if argv is not None else sys.argv[1:]),
@@ -153,7 +163,14 @@ def _copy_step(
 def install(made: Path, out: Path) -> None:
     """Only what a policy needs, not the training state; whatever else stands in `out` (the card) stays."""
     out.mkdir(parents=True, exist_ok=True)
-    for name in ("config.json", "generation_config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json", "chat_template.jinja"):
+    for name in (
+        "config.json",
+        "generation_config.json",
+        "model.safetensors",
+        "tokenizer.json",
+        "tokenizer_config.json",
+        "chat_template.jinja",
+    ):
         if (made / name).is_file():
             shutil.copyfile(made / name, out / name)
 

@@ -14,7 +14,7 @@ from env.types import AttemptStatus
 OPEN, CLOSE = "<tool_call>", "</tool_call>"
 SEARCH = "mcp_employee_search"
 GOOD = '<tool_call>\n{"name": "plugin_org_query", "arguments": {"emp_id": "1001"}}\n</tool_call>'
-HANG = 10  # seconds; a linear pass over a megabyte takes a fraction of one, a quadratic one takes minutes
+HANG = 10  # seconds of CPU; a linear pass over a megabyte takes a fraction of one, a quadratic one takes minutes
 
 
 def ok(name: str, /, **arguments: Any) -> dict[str, Any]:
@@ -245,7 +245,7 @@ def test_calls_inside_a_string_are_data() -> None:
 @pytest.mark.parametrize(
     ("body", "said"),
     [
-        ('{"name": "t", "arguments": {"emp_id": }}', ("Expecting value", "character 38", "emp_id")),
+        ('{"name": "t", "arguments": {"emp_id": }}', ("Expecting value", "character 39", "emp_id")),
         ('{"name": "t", "name": "u"}', ("duplicate key", '"name"')),
         ('{"name": "t", "arguments": {"a": NaN}}', ("NaN",)),
         ('{"name": "t", "arguments": {"a": 1e999}}', ("1e999", "too large")),
@@ -294,9 +294,9 @@ ATTACKS = {
 @pytest.mark.parametrize("unit", ATTACKS.values(), ids=ATTACKS.keys())
 def test_a_megabyte_of_hostile_text_does_not_hang(head: str, unit: str) -> None:
     text = head + unit * (1_000_000 // len(unit))
-    start = time.perf_counter()
+    start = time.process_time()
     parse(text)
-    assert time.perf_counter() - start < HANG
+    assert time.process_time() - start < HANG
 
 
 def test_a_hundred_thousand_openers_are_as_many_attempts() -> None:

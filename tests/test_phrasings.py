@@ -100,9 +100,7 @@ def test_counts(ask, lang):
 @pytest.mark.parametrize("lang", LANGS)
 def test_no_duplicates_across_asks(lang):
     counts = Counter(
-        re.sub(r"[\W_]", "", t.replace("{", "S").replace("}", "S")).lower()
-        for a in ASKS
-        for t in texts(a, lang)
+        re.sub(r"[\W_]", "", t.replace("{", "S").replace("}", "S")).lower() for a in ASKS for t in texts(a, lang)
     )
     assert [t for t, n in counts.items() if n > 1] == []
 
@@ -192,13 +190,7 @@ def test_hand_written_questions():
     phrasings = {lang: [t for a in ASKS for t in texts(a, lang)] for lang in LANGS}
     for r in rows:
         assert set(r) == {"text", "kind", "language", "person", "period"}, r
-        want = (
-            set()
-            if r["kind"] == 26
-            else {"emp_id"}
-            if r["kind"] in (5, 6)
-            else {"name"}
-        )
+        want = set() if r["kind"] == 26 else {"emp_id"} if r["kind"] in (5, 6) else {"name"}
         assert slots(r["text"]) == want, r
         assert r["person"] == (f"{{{want.pop()}}}" if want else None), r
         assert r["period"] in (None, "today", "this_week", "last_week")

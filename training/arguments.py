@@ -25,6 +25,9 @@ class RunArguments:
     max_infrastructure_share: float = field(
         default=0.2, metadata={"help": "Stop when more than this share of a batch failed for reasons of ours."}
     )
+    bucket_by_length: bool = field(
+        default=True, metadata={"help": "GRPO: sort an optimizer step's micro-batches by length to save padding."}
+    )
     resume: bool = field(default=False, metadata={"help": "Go on from the last checkpoint in output_dir."})
     dry_run: bool = field(default=False, metadata={"help": "Check everything, print the resolved run, train nothing."})
 

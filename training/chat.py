@@ -34,7 +34,9 @@ class ChatFormat:
     def __init__(self, tokenizer: PreTrainedTokenizerBase):
         self.tokenizer = tokenizer
         if tokenizer.chat_template is None:
-            raise TemplateError("the tokenizer has no chat template; set tokenizer.chat_template to one that does tools")
+            raise TemplateError(
+                "the tokenizer has no chat template; set tokenizer.chat_template to one that does tools"
+            )
         if tokenizer.eos_token_id is None:
             raise TemplateError("the tokenizer has no eos_token; set it to the token that ends a turn")
         self.end_id = int(tokenizer.eos_token_id)
@@ -94,7 +96,9 @@ class ChatFormat:
         _, found, rest = whole.partition(PROBE)
         end = self.tokenizer.decode([self.end_id])
         if not found or not rest.startswith(end):
-            raise TemplateError(f"the chat template does not close an assistant's turn with {end!r}; set eos_token to it")
+            raise TemplateError(
+                f"the chat template does not close an assistant's turn with {end!r}; set eos_token to it"
+            )
         return rest[len(end) :]
 
     def _check_tools(self) -> None:

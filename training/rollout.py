@@ -38,7 +38,7 @@ class Sampling:
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """turn_tokens: sampled per turn at most. completion_tokens: the whole episode after the prompt, results included."""
+    """turn_tokens: sampled per turn at most. completion_tokens: the episode after the prompt, results included."""
 
     turn_tokens: int
     completion_tokens: int
@@ -123,9 +123,7 @@ def roll_out(
     return [lane.finished() for lane in lanes]
 
 
-def _play(
-    model: PreTrainedModel, chat: ChatFormat, lanes: list[_Lane], sampling: Sampling, budget: Budget
-) -> None:
+def _play(model: PreTrainedModel, chat: ChatFormat, lanes: list[_Lane], sampling: Sampling, budget: Budget) -> None:
     stream = _Stream(model, chat.pad_id)
     active, blocks = lanes, [lane.prompt_ids for lane in lanes]
     while active:
@@ -172,8 +170,7 @@ def _write_turn(
 
 def _spent(lane: _Lane, budget: Budget) -> bool:
     return (
-        len(lane.completion) - lane.turn_start >= budget.turn_tokens
-        or len(lane.completion) >= budget.completion_tokens
+        len(lane.completion) - lane.turn_start >= budget.turn_tokens or len(lane.completion) >= budget.completion_tokens
     )
 
 

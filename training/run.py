@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Sequence
 from importlib.metadata import version
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -21,10 +22,10 @@ from trl import GRPOConfig, SFTConfig, SFTTrainer, TrlParser
 
 from data.reader import read_rows
 from data.schema import Row
+from env.types import Trajectory
 from rewards import grounded, seed_compat
 from rewards.rubric import Rubric, RubricError
 from rewards.score import Score
-from env.types import Trajectory
 from training.arguments import RunArguments
 from training.chat import ChatFormat, TemplateError
 from training.models import ModelError, load_chat, load_model
@@ -77,7 +78,8 @@ def run(argv: Sequence[str]) -> int:
     trainer.save_model(args.output_dir)
     if trainer.is_world_process_zero():
         chat.tokenizer.save_pretrained(args.output_dir)
-        print(f"{ours.stage}: {trainer.state.global_step} steps in {time.monotonic() - started:.0f} s -> {args.output_dir}")
+        seconds = time.monotonic() - started
+        print(f"{ours.stage}: {trainer.state.global_step} steps in {seconds:.0f} s -> {args.output_dir}")
     return 0
 
 
@@ -145,6 +147,7 @@ def grpo_trainer(ours: RunArguments, args: GRPOConfig, rows: Sequence[Row], chat
         processing_class=chat.tokenizer,
         rollout_func=rollouts,
     )
+    trainer.bucket_by_length = ours.bucket_by_length
     _readable(trainer, args)
     return trainer
 
@@ -160,7 +163,9 @@ def _seed_compat(row: Row, trajectory: Trajectory) -> Score | None:
         return None
     total = seed_compat.score_payload(json.dumps(trajectory.to_payload(), ensure_ascii=False))
     turns = max(1, len(trajectory.turns))
-    return Score(total, {}, (0.0,) * (turns - 1) + (total,), honest.success, honest.clean, honest.satisfied, honest.violations)
+    return Score(
+        total, {}, (0.0,) * (turns - 1) + (total,), honest.success, honest.clean, honest.satisfied, honest.violations
+    )
 
 
 SCORERS = {"grounded": _grounded, "seed_compat": _seed_compat}
@@ -243,7 +248,7 @@ class _Bar(ProgressCallback):
 
 def _peek(argv: Sequence[str]) -> dict[str, Any]:
     """The values of the configuration file and of `--name value` pairs, before anything is checked."""
-    pairs = {name.removeprefix("--"): value for name, value in zip(argv, argv[1:], strict=False) if name[:2] == "--"}
+    pairs = {name.removeprefix("--"): value for name, value in pairwise(argv) if name[:2] == "--"}
     pairs |= dict(part.removeprefix("--").split("=", 1) for part in argv if part[:2] == "--" and "=" in part)
     values: dict[str, Any] = {}
     if "config" in pairs:

@@ -25,6 +25,7 @@ from trl.trainer.utils import RepeatSampler
 from data.schema import Row
 from env.types import StopReason, Trajectory
 from rewards.score import Score
+from training.buckets import bucketed
 from training.chat import ChatFormat
 from training.rollout import Budget, Rollout, Sampling, roll_out
 
@@ -58,7 +59,7 @@ class Rollouts:
         self._traces = traces
 
     def __call__(self, prompts: list[str], trainer: GRPOTrainer) -> dict[str, list[Any]]:
-        """prompts: this process's row ids, already repeated per generation. Rows with a failure of ours get no mask."""
+        """prompts: this process's row ids, repeated per generation. Rows with a failure of ours get an empty mask."""
         training = trainer.model.training
         rows = [self._rows[prompt] for prompt in prompts]
         group = trainer.num_generations if training else trainer.num_generations_eval
@@ -97,7 +98,9 @@ class Rollouts:
         failed = [rollout.trajectory for rollout, score in zip(rollouts, scores, strict=True) if score is None]
         if len(failed) <= self._max_infrastructure_share * len(rollouts):
             return
-        causes = Counter(step.result.message for trajectory in failed for step in trajectory.steps if not step.result.ok)
+        causes = Counter(
+            step.result.message for trajectory in failed for step in trajectory.steps if not step.result.ok
+        )
         most = causes.most_common(1)[0][0] if causes else "the reward gave no score"
         raise TooManyFailures(
             f"{len(failed)} of {len(rollouts)} episodes have no reward, more than max_infrastructure_share "
@@ -156,7 +159,19 @@ def reward(
 
 
 class StepCreditTrainer(GRPOTrainer):
-    """GRPOTrainer with a sampler that survives a resume in any epoch."""
+    """GRPOTrainer with a sampler that survives a resume in any epoch, and micro-batches without needless padding."""
+
+    bucket_by_length = True
+    _bucketed: Any = None
+
+    def _prepare_inputs(self, generation_batch: Any) -> Any:
+        inputs = super()._prepare_inputs(generation_batch)
+        if not self.bucket_by_length or not self.model.training:
+            return inputs
+        if self._buffered_inputs is not self._bucketed:  # super() has made a new block
+            self._buffered_inputs = bucketed(self._buffered_inputs, self.args.gradient_accumulation_steps)
+            self._bucketed = self._buffered_inputs
+        return self._buffered_inputs[self._step % self.args.steps_per_generation]
 
     def _get_train_sampler(self, dataset: Any = None) -> Sampler:
         return EpochSampler(

@@ -250,7 +250,7 @@ def make_rubric(
     period: tuple[str, str, str] | None,
     unknown: Name | None = None,
 ) -> dict[str, Any]:
-    """The rubric of one task, as JSON (see rewards.rubric). subject None: nobody of that name, or nothing to look up."""
+    """The rubric of one task, as JSON (see rewards.rubric). subject None: nobody of that name, or nothing to find."""
     if ask == "chat":
         return {"steps": [], "answer": [{"fact": "reply"}], "calls": "none", "forbidden": [], "order": "dependencies"}
     if subject is None:

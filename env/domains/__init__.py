@@ -1,4 +1,4 @@
-"""A domain is a folder: a seeded world, tools as YAML + Python pairs, and two functions, `registry` and `open_world`."""
+"""A domain is a folder: a seeded world, tools as YAML + Python pairs, and the functions of the protocol below."""
 
 from __future__ import annotations
 

@@ -268,7 +268,11 @@ def _staff(rng: random.Random, names: list[Name]) -> tuple[tuple[Person, ...], d
         dotted = None
         if index > len(departments) and rng.random() < 0.4:
             dotted = rng.choice([head for head in heads.values() if head not in (manager, heads[department])] or [0])
-        title = "首席执行官" if index == 0 else ("部门负责人" if index <= len(departments) else rng.choice(("工程师", "专员", "经理")))
+        title = (
+            "首席执行官"
+            if index == 0
+            else ("部门负责人" if index <= len(departments) else rng.choice(("工程师", "专员", "经理")))
+        )
         # Former employees stay in the records, manage nobody and are not found by a search.
         former = index > len(departments) and rng.random() < 0.06
         if former:

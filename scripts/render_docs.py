@@ -1,0 +1,173 @@
+"""Put the figures of docs/results/*.json into the documents, between their `<!-- results:NAME -->` marks.
+
+    python -m scripts.render_docs           # rewrite
+    python -m scripts.render_docs --check   # exit status 1 where a document says something else
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+RESULTS = Path("docs/results")
+DOCUMENTS = (Path("README.md"), Path("README.zh-CN.md"), Path("models/tiny/README.md"))
+BLOCK = re.compile(r"(<!-- results:(\S+) -->\n).*?(<!-- end -->)", re.DOTALL)
+
+WORDS = {
+    "en": {
+        "head": "| seed | held-out success before | after GRPO | mean score | hand-written before | after | training |",
+        "minutes": "min",
+        "machine": "{rows} held-out rows, greedy; 95 % Wilson intervals; {machine}. Source: "
+        "[docs/results/demo.json](docs/results/demo.json), written by `{command}`.",
+        "kinds": "| kind | asks for | before | after |",
+        "failures": "| failure class | before | after |",
+    },
+    "zh": {
+        "head": "| 种子 | 训练前（留出集成功率） | GRPO 之后 | 平均得分 | 手写问题，之前 | 之后 | 训练用时 |",
+        "minutes": "分钟",
+        "machine": "{rows} 条留出数据，贪心解码；95 % Wilson 区间；{machine}。来源："
+        "[docs/results/demo.json](docs/results/demo.json)，由 `{command}` 生成。",
+        "kinds": "| 类别 | 问的是什么 | 之前 | 之后 |",
+        "failures": "| 失败类型 | 之前 | 之后 |",
+    },
+}
+KINDS = {
+    "1": ("leave and the manager's e-mail", "请假情况和主管邮箱"),
+    "2": ("the manager", "直属主管"),
+    "3": ("leave today", "今天是否请假"),
+    "4": ("an employee id", "工号"),
+    "5": ("leave, id given", "已知工号查请假"),
+    "6": ("the manager, id given", "已知工号查主管"),
+    "10": ("a person who does not exist", "查无此人"),
+    "13": ("days of leave last week", "上周请假天数"),
+    "19": ("leave where there is none", "没有请假"),
+    "20": ("the CEO's manager", "CEO 的主管"),
+    "26": ("small talk, policy questions", "闲聊、制度问题"),
+}
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--check", action="store_true", help="change nothing; exit status 1 where something differs")
+    options = parser.parse_args(argv)
+    stale = [path for path in DOCUMENTS if path.is_file() and rendered(path) != path.read_text("utf-8")]
+    for path in stale:
+        print(f"{path}: {'differs from docs/results' if options.check else 'rewritten'}", file=sys.stderr)
+        if not options.check:
+            path.write_text(rendered(path), "utf-8")
+    return 1 if stale and options.check else 0
+
+
+def rendered(path: Path) -> str:
+    """The document with its blocks made from the result files. Raises KeyError for a block that nobody makes."""
+    language = "zh" if "zh" in path.name else "en"
+    return BLOCK.sub(
+        lambda found: found[1] + BLOCKS[found[2]](language).rstrip() + "\n" + found[3], path.read_text("utf-8")
+    )
+
+
+def load(name: str) -> dict[str, Any]:
+    content: dict[str, Any] = json.loads((RESULTS / f"{name}.json").read_text("utf-8"))
+    return content
+
+
+def demo(language: str) -> str:
+    """The table of the two commands: every seed, before and after."""
+    result, words = load("demo"), WORDS[language]
+    lines = [words["head"], "|" + "---|" * 7]
+    for run in result["seeds"]:
+        cells = [
+            str(run["seed"]),
+            _rate(run["before"]["success"]),
+            f"**{_rate(run['after']['success'])}**",
+            f"{run['before']['score']:.2f} → {run['after']['score']:.2f}",
+            _rate(run["examples_before"]["success"]),
+            _rate(run["examples_after"]["success"]),
+            f"{run['training_seconds'] / 60:.1f} {words['minutes']}",
+        ]
+        lines.append("| " + " | ".join(cells) + " |")
+    rows = result["seeds"][0]["after"]["n"]
+    lines += ["", words["machine"].format(rows=rows, machine=result["machine"], command=result["command"])]
+    return "\n".join(lines)
+
+
+def kinds(language: str) -> str:
+    """Success per query kind, all seeds together."""
+    result = load("demo")
+    lines = [WORDS[language]["kinds"], "|---|---|---|---|"]
+    for kind, names in KINDS.items():
+        cells = [_pooled(result, side, "by_kind", kind) for side in ("before", "after")]
+        lines.append(f"| {kind} | {names[language == 'zh']} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def failures(language: str) -> str:
+    """Failure classes as shares of all held-out episodes, all seeds together."""
+    seeds = load("demo")["seeds"]
+    names = sorted({name for run in seeds for side in ("before", "after") for name in run[side]["failures"]})
+    lines = [WORDS[language]["failures"], "|---|---|---|"]
+    for name in names:
+        shares = []
+        for side in ("before", "after"):
+            count = sum(_count(run[side]["failures"].get(name)) for run in seeds)
+            shares.append(f"{count / sum(run[side]['n'] for run in seeds):.1%}")
+        lines.append(f"| {name} | {' | '.join(shares)} |")
+    return "\n".join(lines)
+
+
+def example(language: str) -> str:
+    """One held-out question before and after, as it went."""
+    found = load("demo")["example"]
+    lines = ["```text", f"Q  {found['query']}"]
+    for side in ("before", "after"):
+        lines.append(f"\n--- {side}: score {found[side]['score']:.3f}")
+        for turn in found[side]["turns"]:
+            lines.append(f"[{turn['earned']:+.3f}] {turn['text']}")
+            lines += [f"           <- {_short(result)}" for result in turn["results"]]
+    return "\n".join([*lines, "```"])
+
+
+def policy(language: str) -> str:
+    """How the embedded policy was made."""
+    made = load("demo")["policy"]
+    return "\n".join(["| | |", "|---|---|", *(f"| {name} | {value} |" for name, value in made.items())])
+
+
+BLOCKS: Mapping[str, Callable[[str], str]] = {
+    "demo": demo,
+    "kinds": kinds,
+    "failures": failures,
+    "example": example,
+    "policy": policy,
+}
+
+
+def _rate(numbers: Mapping[str, Any]) -> str:
+    low, high = numbers["interval"]
+    return f"{numbers['rate']:.1%} [{low:.1%}, {high:.1%}]"
+
+
+def _pooled(result: Mapping[str, Any], side: str, split: str, key: str) -> str:
+    parts = [run[side][split][key] for run in result["seeds"] if key in run[side][split]]
+    total = sum(part["n"] for part in parts)
+    return f"{sum(part['rate'] * part['n'] for part in parts) / total:.1%}" if total else "–"
+
+
+def _count(entry: Any) -> int:
+    if entry is None:
+        return 0
+    return int(entry["count"]) if isinstance(entry, Mapping) else int(entry)
+
+
+def _short(value: Any) -> str:
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    return text if len(text) <= 110 else text[:107] + "..."
+
+
+if __name__ == "__main__":
+    sys.exit(main())
