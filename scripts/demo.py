@@ -205,10 +205,7 @@ def publish(results: Sequence[dict[str, Any]], options: argparse.Namespace, argv
 
 def example(folder: Path) -> dict[str, Any] | None:
     """The first held-out question of the source scenario (kind 1, Chinese) that training turned from wrong to right."""
-    before, after = (
-        {record["row"]: record for record in map(json.loads, (folder / name / "records.jsonl").read_text("utf-8").splitlines())}
-        for name in ("before", "after")
-    )
+    before, after = records(folder / "before"), records(folder / "after")
     for row, record in before.items():
         if record["kind"] == 1 and record["language"] == "zh" and not right(record) and right(after[row]):
             sides = {"before": record, "after": after[row]}
@@ -216,6 +213,12 @@ def example(folder: Path) -> dict[str, Any] | None:
                 side: {"score": each["score"]["total"], "turns": turns(each)} for side, each in sides.items()
             }
     return None
+
+
+def records(folder: Path) -> dict[str, dict[str, Any]]:
+    """The episodes of one evaluation by row id."""
+    lines = (folder / "records.jsonl").read_text("utf-8").splitlines()
+    return {record["row"]: record for record in map(json.loads, lines)}
 
 
 def right(record: dict[str, Any]) -> bool:

@@ -1,7 +1,7 @@
 """Put the figures of docs/results/*.json into the documents, between their `<!-- results:NAME -->` marks.
 
-    python -m scripts.render_docs           # rewrite
-    python -m scripts.render_docs --check   # exit status 1 where a document says something else
+python -m scripts.render_docs           # rewrite
+python -m scripts.render_docs --check   # exit status 1 where a document says something else
 """
 
 from __future__ import annotations

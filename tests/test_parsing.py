@@ -288,9 +288,7 @@ ATTACKS = {
 }
 
 
-@pytest.mark.parametrize(
-    "head", ["", OPEN, OPEN + '{"name":"x","arguments":{"a":["', OPEN + '{"name":"x","arguments":']
-)
+@pytest.mark.parametrize("head", ["", OPEN + '{"name":"x","arguments":{"a":["'], ids=["bare", "inside a call"])
 @pytest.mark.parametrize("unit", ATTACKS.values(), ids=ATTACKS.keys())
 def test_a_megabyte_of_hostile_text_does_not_hang(head: str, unit: str) -> None:
     text = head + unit * (1_000_000 // len(unit))

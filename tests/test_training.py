@@ -136,7 +136,7 @@ def test_failures_of_ours_are_no_reward_and_stop_the_run(
         name = next(name for name in vars(where) if name.startswith(("mcp_", "plugin_")))
         monkeypatch.setattr(where, name, _like(vars(where)[name], broken))
     try:
-        with pytest.raises(RunError, match="max_infrastructure_share 0.2; most often: internal_error"):
+        with pytest.raises(RunError, match=r"max_infrastructure_share 0\.2; most often: internal_error"):
             run(arguments(data, tmp_path, "--max_steps", "1", "--save_strategy", "no"))
     finally:
         monkeypatch.undo()

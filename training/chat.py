@@ -11,6 +11,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import jinja2
 from transformers import PreTrainedTokenizerBase
 
 PROBE = "\u2603probe\u2603"  # text that no template writes by itself
@@ -83,11 +84,16 @@ class ChatFormat:
         return list(self.tokenizer(text, add_special_tokens=False)["input_ids"])
 
     def _render(self, messages: Sequence[Mapping[str, Any]], tools: Sequence[Mapping[str, Any]], opened: bool) -> str:
-        return str(
-            self.tokenizer.apply_chat_template(
+        try:
+            text = self.tokenizer.apply_chat_template(
                 list(messages), tools=list(tools) or None, add_generation_prompt=opened, tokenize=False
             )
-        )
+        except jinja2.TemplateError as error:  # a syntax error, or the template's own raise_exception
+            raise TemplateError(
+                f"the chat template cannot render a conversation with tools: {error}; "
+                "set tokenizer.chat_template to a template that renders tools and messages of role 'tool'"
+            ) from error
+        return str(text)
 
     def _after_turn(self, texts: Sequence[str]) -> str:
         opening: list[dict[str, Any]] = [{"role": "user", "content": "hi"}, {"role": "assistant", "content": PROBE}]

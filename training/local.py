@@ -9,7 +9,7 @@ import torch
 
 from data.schema import Row
 from env.types import Trajectory
-from training.models import load_chat, load_model
+from training.models import load_chat, load_model, quiet
 from training.rollout import Budget, Sampling, roll_out
 
 
@@ -30,6 +30,7 @@ def play_rows(
     The result of a row depends on its id, the seed and the weights, not on the rows that are played beside it (up to
     the rounding of a matrix product). progress: called with the number of rows that a batch has finished.
     """
+    quiet()
     chat, model = load_chat(model_dir), load_model(model_dir)
     model.to("cuda" if torch.cuda.is_available() else "cpu")
     budget = Budget(turn_tokens, completion_tokens)

@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel
+from transformers.utils.logging import disable_progress_bar
 
 from training.chat import ChatFormat
+
+
+def quiet() -> None:
+    """No bars for loading and saving weights, no notices of future renamings inside transformers and trl."""
+    disable_progress_bar()
+    warnings.filterwarnings("ignore", category=FutureWarning, module="transformers")
+    warnings.filterwarnings("ignore", category=FutureWarning, module="trl")
 
 
 class ModelError(ValueError):

@@ -272,6 +272,8 @@ class _Stream:
 class GrowingLayer(DynamicLayer):
     """A cache layer that appends in place: the stock one copies everything at every token. Grows by half again."""
 
+    keys: Any
+    values: Any
     _buffers: tuple[torch.Tensor, torch.Tensor] | None = None
 
     def update(

@@ -28,7 +28,7 @@ from rewards.rubric import Rubric, RubricError
 from rewards.score import Score
 from training.arguments import RunArguments
 from training.chat import ChatFormat, TemplateError
-from training.models import ModelError, load_chat, load_model
+from training.models import ModelError, load_chat, load_model, quiet
 from training.preflight import (
     Batches,
     PreflightError,
@@ -57,6 +57,7 @@ class RunError(Exception):
 
 def run(argv: Sequence[str]) -> int:
     """Returns the exit status. Raises RunError for anything that the user can mend."""
+    quiet()
     try:
         ours, args = parse(argv)
         rows = read_rows(Path(ours.data), skip_bad=ours.skip_bad)

@@ -162,6 +162,7 @@ class StepCreditTrainer(GRPOTrainer):
     """GRPOTrainer with a sampler that survives a resume in any epoch, and micro-batches without needless padding."""
 
     bucket_by_length = True
+    _buffered_inputs: Any
     _bucketed: Any = None
 
     def _prepare_inputs(self, generation_batch: Any) -> Any:
