@@ -329,7 +329,7 @@ def test_any_text_gives_the_same_attempts_again_and_all_of_it_can_be_encoded(tex
 
 @settings(deadline=None, max_examples=300)
 @given(TEXTS)
-def test_a_good_call_after_any_text_is_found_unless_thinking_or_a_string_holds_it(text: str) -> None:
+def test_a_good_call_after_any_text_is_found_unless_thinking_hides_it(text: str) -> None:
     if "<think>" in text:
         return
     last = parse(text + GOOD).attempts[-1]

@@ -43,15 +43,16 @@ def check_batches(batches: Batches) -> None:
     if batches.completions % batches.generations == 0:
         return
     unit = batches.processes * batches.steps_per_generation
-    legal = [size for size in range(1, 4 * batches.per_device + 1) if size * unit % batches.generations == 0]
+    sizes = range(1, 2 * batches.per_device + batches.generations + 1)  # num_generations itself is always legal
+    legal = [size for size in sizes if size * unit % batches.generations == 0]
     near = sorted(sorted(legal, key=lambda size: abs(size - batches.per_device))[:3])
     divisors = [count for count in range(2, batches.completions + 1) if batches.completions % count == 0][:8]
     options = [f"num_generations {', '.join(map(str, divisors))}"] if divisors else []
-    options += [f"per_device_train_batch_size {', '.join(map(str, near))}"] if near else []
+    options.append(f"per_device_train_batch_size {', '.join(map(str, near))}")
     raise PreflightError(
         f"{batches.per_device} per device x {batches.processes} processes x {batches.steps_per_generation} steps = "
         f"{batches.completions} completions, not a multiple of num_generations {batches.generations}; "
-        f"legal: {' or '.join(options) or 'a larger per_device_train_batch_size'}"
+        f"legal: {' or '.join(options)}"
     )
 
 
