@@ -3,7 +3,7 @@
     python -m scripts.make_tiny_model --out models/tiny
 
 SFT stops early on purpose: the policy should call its tools and be far from reliable, so that RL has something to earn.
-Seeds are fixed; two CPU cores take a few minutes.
+Seeds are fixed; two CPU cores take about twenty minutes. An interrupted run goes on where it stopped.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ import argparse
 import json
 import shutil
 import sys
-import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -36,18 +35,19 @@ from training.tiny import new_model, train_tokenizer
 def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, default=Path("models/tiny"), help="folder to write (default: models/tiny)")
-    parser.add_argument("--rows", type=int, default=6000, help="training rows to draw transcripts from")
+    parser.add_argument("--work", type=Path, default=Path("runs/make_tiny"), help="folder for what is made on the way")
+    parser.add_argument("--rows", type=int, default=12000, help="training rows to draw transcripts from")
     parser.add_argument("--copy_steps", type=int, default=1200, help="steps of the copy task at most")
-    parser.add_argument("--sft_steps", type=int, default=200, help="steps of SFT")
+    parser.add_argument("--sft_steps", type=int, default=600, help="steps of SFT")
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args(argv)
     for name in ("rows", "copy_steps", "sft_steps"):
         if getattr(options, name) < 1:
             parser.error(f"--{name} must be at least 1, got {getattr(options, name)}")
     started = time.monotonic()
-    with tempfile.TemporaryDirectory() as name:
-        work = Path(name)
-        write(work / "data", dict.fromkeys(SPLITS, options.rows) | {"eval": 1}, options.seed)
+    work = options.work
+    write(work / "data", dict.fromkeys(SPLITS, options.rows) | {"eval": 1}, options.seed)
+    if not (work / "copy" / "copied.json").is_file():
         tokenizer = train_tokenizer(_texts(rows("train", options.rows, options.seed)))
         model = new_model(tokenizer, options.seed)
         steps, accuracy = learn_to_copy(model, tokenizer, options.copy_steps, options.seed)
@@ -56,27 +56,29 @@ def main(argv: Sequence[str] | None = None) -> int:
             return 1
         for part in (model, tokenizer):
             part.save_pretrained(work / "copy")
-        sft = ["--config", "configs/tiny_sft.yaml", "--model", str(work / "copy"), "--data", str(work / "data/train")]
-        run(
-            [
-                *sft,
-                "--output_dir",
-                str(work / "sft"),
-                "--max_steps",
-                str(options.sft_steps),
-                "--seed",
-                str(options.seed),
-            ]
-        )
-        install(work / "sft", options.out)
+        copied = {"vocabulary": len(tokenizer), "copy_steps": steps, "copy_accuracy": round(accuracy, 4)}
+        copied["parameters"] = sum(parameter.numel() for parameter in model.parameters())
+        (work / "copy" / "copied.json").write_text(json.dumps(copied), "utf-8")
+    sft = ["--config", "configs/tiny_sft.yaml", "--model", str(work / "copy"), "--data", str(work / "data/train")]
+    kept = ["--save_strategy", "steps", "--save_steps", "100", "--resume", "true"]
+    run(
+        [
+            *sft,
+            *kept,
+            "--output_dir",
+            str(work / "sft"),
+            "--max_steps",
+            str(options.sft_steps),
+            "--seed",
+            str(options.seed),
+        ]
+    )
+    install(work / "sft", options.out)
     record = {
         "command": "python -m scripts.make_tiny_model " + " ".join(argv if argv is not None else sys.argv[1:]),
         "seed": options.seed,
-        "parameters": sum(parameter.numel() for parameter in model.parameters()),
-        "vocabulary": len(tokenizer),
         "rows": options.rows,
-        "copy_steps": steps,
-        "copy_accuracy": round(accuracy, 4),
+        **json.loads((work / "copy" / "copied.json").read_text("utf-8")),
         "sft_steps": options.sft_steps,
         "seconds": round(time.monotonic() - started),
     }
