@@ -120,6 +120,10 @@ def _task(value: Any, reference: str) -> Task:
         raise RowError("task.subject", f"null, but the reference {reference!r} is none of {', '.join(OUTCOMES)}")
     if value["subject"] is not None and (not isinstance(value["subject"], int) or isinstance(value["subject"], bool)):
         raise RowError("task.subject", f"expected an integer or null, got {_shown(value['subject'])}")
+    try:
+        domain(value["domain"]).check_spec(value["world"], value["subject"])
+    except ValueError as error:
+        raise RowError("task.world", str(error)) from None
     for name in ("mention", "reply"):
         if not isinstance(value[name], str | None):
             raise RowError(f"task.{name}", f"expected text or null, got {_shown(value[name])}")

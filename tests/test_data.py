@@ -26,7 +26,7 @@ from data.checks import contains, leaks
 from data.oracle import oracle_turn
 from data.reader import BadRow, parse_row, read_rows
 from data.scenarios.hr import SHARES, period_dates
-from data.schema import OUTCOMES, SPLITS, Row, row_from_json
+from data.schema import OUTCOMES, SPLITS, Row, RowError, row_from_json
 from env.episode import system_prompt
 from scripts.check_data import main as check_data
 from scripts.check_data import unsound
@@ -487,3 +487,24 @@ def test_strings_are_not_coerced() -> None:
     for text in ("0042", "1001.0", "1e5", "true", "null", " 7 "):
         row = row_from_json(json.loads(put("reference_output", text)))
         assert row.reference_output == text
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "said"),
+    [
+        ("world", {}, "task.world: expected seed, size, split"),
+        ("world", {"seed": 1, "size": 60, "split": "train", "colour": 1}, "got ['colour', 'seed', 'size', 'split']"),
+        ("world", {"seed": "1", "size": 60, "split": "train"}, "expected whole numbers for seed and size"),
+        ("world", {"seed": 1, "size": 3, "split": "train"}, "expected a size from 8 to 5000, got 3"),
+        ("world", {"seed": 1, "size": 60, "split": "train", "fixed_ids": {"99": "1001"}}, "fixed_ids"),
+        ("subject", 60, "subject 60 is not one of 60 people"),
+        ("subject", -1, "subject -1 is not one of 60 people"),
+    ],
+)
+def test_a_world_that_cannot_be_opened_is_a_bad_row(field: str, value: object, said: str) -> None:
+    row = json.loads(next(build_rows("train", 1, 0)).to_json())
+    row["reference_output"] = row["reference_output"] if row["task"]["subject"] is not None else "1001"
+    row["task"]["subject"] = row["task"]["subject"] or 5
+    row["task"][field] = value
+    with pytest.raises(RowError, match=re.escape(said)):
+        row_from_json(row)

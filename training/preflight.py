@@ -65,9 +65,12 @@ def check_rows(rows: Sequence[Row], batches: Batches) -> None:
         )
 
 
-def check_save_steps(save_steps: int, batches: Batches) -> None:
+def check_save_steps(save_steps: float, batches: Batches) -> None:
     """A checkpoint inside a generation block cannot be resumed bit for bit: its completions are not stored."""
     block = batches.steps_per_generation * batches.iterations
+    if save_steps < 1 or save_steps != int(save_steps):
+        raise PreflightError(f"save_steps: expected a whole number of steps, got {save_steps}; a share is not checked")
+    save_steps = int(save_steps)
     if save_steps * batches.accumulation % block == 0:
         return
     legal = [steps for steps in range(1, 4 * save_steps + 2 * block) if steps * batches.accumulation % block == 0]

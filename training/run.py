@@ -112,7 +112,7 @@ def preflight(ours: RunArguments, args: Any, rows: Sequence[Row], chat: ChatForm
     check_batches(batches)
     check_rows(rows, batches)
     if args.save_strategy == "steps":
-        check_save_steps(int(args.save_steps), batches)
+        check_save_steps(args.save_steps, batches)
     check_budgets(rows, chat, ours.max_turns, ours.turn_tokens, args.max_completion_length)
 
 
