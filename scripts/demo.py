@@ -152,8 +152,8 @@ def show(results: Sequence[dict[str, Any]]) -> None:
 
 
 def rate(numbers: dict[str, Any]) -> str:
-    low, high = numbers["success"]["interval"]
-    return f"{numbers['success']['rate']:.1%} [{low:.1%}, {high:.1%}]"
+    success = numbers["success"]
+    return f"{success['rate']:.1%} [{success['low']:.1%}, {success['high']:.1%}]"
 
 
 def draw(results: Sequence[dict[str, Any]], path: Path) -> Path:

@@ -114,7 +114,7 @@ def failures(language: str) -> str:
     for name in names:
         shares = []
         for side in ("before", "after"):
-            count = sum(_count(run[side]["failures"].get(name)) for run in seeds)
+            count = sum(run[side]["failures"].get(name, {"count": 0})["count"] for run in seeds)
             shares.append(f"{count / sum(run[side]['n'] for run in seeds):.1%}")
         lines.append(f"| {name} | {' | '.join(shares)} |")
     return "\n".join(lines)
@@ -148,20 +148,13 @@ BLOCKS: Mapping[str, Callable[[str], str]] = {
 
 
 def _rate(numbers: Mapping[str, Any]) -> str:
-    low, high = numbers["interval"]
-    return f"{numbers['rate']:.1%} [{low:.1%}, {high:.1%}]"
+    return f"{numbers['rate']:.1%} [{numbers['low']:.1%}, {numbers['high']:.1%}]"
 
 
 def _pooled(result: Mapping[str, Any], side: str, split: str, key: str) -> str:
     parts = [run[side][split][key] for run in result["seeds"] if key in run[side][split]]
     total = sum(part["n"] for part in parts)
-    return f"{sum(part['rate'] * part['n'] for part in parts) / total:.1%}" if total else "–"
-
-
-def _count(entry: Any) -> int:
-    if entry is None:
-        return 0
-    return int(entry["count"]) if isinstance(entry, Mapping) else int(entry)
+    return f"{sum(part['count'] for part in parts) / total:.1%}" if total else "–"
 
 
 def _short(value: Any) -> str:

@@ -162,6 +162,8 @@ def _like(function: Any, body: Any) -> Any:
         (["--max_turns", "2"], "max_turns 2 is less than"),
         (["--data", "nowhere"], "nowhere: no such file or folder"),
         (["--model", "nowhere"], "nowhere: no such folder"),
+        (["--learning_rat", "1"], "learning_rat"),
+        (["--max_turns", "many"], "invalid int value: 'many'"),
         (["--reward", "best"], "reward: expected one of grounded, seed_compat, got 'best'"),
         (["--per_device_train_batch_size", "200"], "rows are fewer than the"),
         (["--steps_per_generation", "4", "--save_steps", "1"], "save_steps 1 falls inside a block"),

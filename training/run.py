@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from importlib.metadata import version
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import yaml
 from datasets import Dataset
@@ -90,9 +90,16 @@ def parse(argv: Sequence[str]) -> tuple[RunArguments, Any]:
     stage = values.get("stage", "grpo")
     if stage == "grpo":
         check_batches(_batches(values))
-    parser = TrlParser((RunArguments, SFTConfig if stage == "sft" else GRPOConfig))
+    parser = _Parser((RunArguments, SFTConfig if stage == "sft" else GRPOConfig))
     ours, args = parser.parse_args_and_config(list(argv))
     return ours, args
+
+
+class _Parser(TrlParser):
+    """Says what is wrong in one line; the stock one prints the names of some hundred arguments first."""
+
+    def error(self, message: str) -> NoReturn:
+        raise ValueError(f"{message}; see --help")
 
 
 def preflight(ours: RunArguments, args: Any, rows: Sequence[Row], chat: ChatFormat) -> None:
