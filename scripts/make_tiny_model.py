@@ -38,7 +38,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--work", type=Path, default=Path("runs/make_tiny"), help="folder for what is made on the way")
     parser.add_argument("--rows", type=int, default=12000, help="training rows to draw transcripts from")
     parser.add_argument("--copy_steps", type=int, default=1200, help="steps of the copy task at most")
-    parser.add_argument("--sft_steps", type=int, default=600, help="steps of SFT")
+    parser.add_argument("--sft_steps", type=int, default=450, help="steps of SFT")
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args(argv)
     for name in ("rows", "copy_steps", "sft_steps"):

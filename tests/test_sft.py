@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Iterator, Sequence
 from functools import cache
 from itertools import pairwise
@@ -18,7 +19,7 @@ from env.types import StopReason, Trajectory
 from training.chat import ChatFormat
 from training.copying import copy_batch
 from training.rollout import Budget, Sampling, roll_out
-from training.sft import IGNORED, Transcript, transcript, transcripts
+from training.sft import IGNORED, Transcript, batched_by_length, transcript, transcripts
 from training.tiny import train_tokenizer
 
 AMPLE = Budget(turn_tokens=500, completion_tokens=2000)
@@ -187,3 +188,18 @@ def test_equal_generators_give_equal_copy_tasks() -> None:
     one, same, other = (copy_batch(4, 64, POOL, 2, torch.Generator().manual_seed(seed)) for seed in (3, 3, 4))
     assert torch.equal(one[0], same[0]) and torch.equal(one[1], same[1])
     assert not torch.equal(one[0], other[0])
+
+
+def test_batches_hold_similar_lengths_in_random_order_and_every_example_once() -> None:
+    rng = random.Random(0)
+    lengths = [rng.randrange(100, 600) for _ in range(1000)]
+    order = batched_by_length(lengths, 10, seed=1)
+    assert sorted(order) == list(range(1000))
+    assert order == batched_by_length(lengths, 10, seed=1) != batched_by_length(lengths, 10, seed=2)
+    batches = [[lengths[index] for index in order[start : start + 10]] for start in range(0, 1000, 10)]
+    padded = sum(max(batch) * len(batch) for batch in batches)
+    shuffled = sum(max(lengths[start : start + 10]) * 10 for start in range(0, 1000, 10))
+    assert padded < 0.8 * shuffled
+    means = [sum(batch) for batch in batches]
+    longer_next = sum(after > before for before, after in pairwise(means))
+    assert 35 < longer_next < 65, "the batches walk up or down in length"

@@ -38,7 +38,7 @@ from training.preflight import (
     check_save_steps,
 )
 from training.rollout import Budget
-from training.sft import transcripts
+from training.sft import batched_by_length, transcripts
 from training.trainer import (
     ReadableLog,
     Rollouts,
@@ -126,6 +126,9 @@ def preflight(ours: RunArguments, args: Any, rows: Sequence[Row], chat: ChatForm
 def sft_trainer(ours: RunArguments, args: SFTConfig, rows: Sequence[Row], chat: ChatFormat) -> SFTTrainer:
     """Loss on the assistant's tokens of oracle transcripts."""
     made = transcripts(rows, chat, args.seed, ours.transcripts_per_row)
+    if args.train_sampling_strategy == "sequential":
+        order = batched_by_length([len(each.input_ids) for each in made], args.train_batch_size, args.seed)
+        made = [made[index] for index in order]
     dataset = Dataset.from_list([{"input_ids": each.input_ids, "labels": each.labels} for each in made])
     trainer = SFTTrainer(
         model=load_model(ours.model), args=args, train_dataset=dataset, processing_class=chat.tokenizer

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import random
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from data.oracle import oracle_turn
@@ -10,6 +11,7 @@ from data.schema import Row
 from training.chat import ChatFormat
 
 IGNORED = -100  # label of a token that the loss skips
+POOL = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,3 +56,21 @@ def transcript(row: Row, chat: ChatFormat, ids: str) -> Transcript:
 def transcripts(rows: Iterable[Row], chat: ChatFormat, seed: int, per_row: int = 1) -> list[Transcript]:
     """`per_row` transcripts of each row, each with employee ids of its own, so that no id can be learned by heart."""
     return [transcript(row, chat, f"sft/{seed}/{row.task.id}/{copy}") for row in rows for copy in range(per_row)]
+
+
+def batched_by_length(lengths: Sequence[int], batch: int, seed: int) -> list[int]:
+    """An order of all examples in which a batch holds similar lengths and the batches come in random order.
+
+    Sorted within pools of POOL batches only, and shuffled: the stock length grouping walks from the longest kind of
+    query to the shortest again and again, and a small policy forgets one while it learns the other.
+    """
+    rng = random.Random(f"order/{seed}")
+    order = list(range(len(lengths)))
+    rng.shuffle(order)
+    made: list[int] = []
+    for start in range(0, len(order), batch * POOL):
+        pool = sorted(order[start : start + batch * POOL], key=lambda index: lengths[index])
+        batches = [pool[first : first + batch] for first in range(0, len(pool), batch)]
+        rng.shuffle(batches)
+        made += [index for each in batches for index in each]
+    return made
