@@ -12,7 +12,6 @@ import argparse
 import json
 import shutil
 import sys
-import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,10 +21,11 @@ import torch
 import torch.nn.functional as F
 from rich.progress import track
 from transformers import PreTrainedTokenizerFast, Qwen3ForCausalLM
+from transformers.trainer_utils import get_last_checkpoint
 
 from data.build import rows, write
 from data.oracle import oracle_turn
-from data.schema import SPLITS, Row
+from data.schema import Row
 from training.copying import copy_batch
 from training.run import run
 from training.sft import IGNORED
@@ -38,53 +38,72 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--work", type=Path, default=Path("runs/make_tiny"), help="folder for what is made on the way")
     parser.add_argument("--rows", type=int, default=12000, help="training rows to draw transcripts from")
     parser.add_argument("--copy_steps", type=int, default=1200, help="steps of the copy task at most")
-    parser.add_argument("--sft_steps", type=int, default=450, help="steps of SFT")
+    parser.add_argument(
+        "--sft_steps",
+        type=int,
+        nargs="+",
+        default=[450, 650],
+        help="SFT up to these steps in turn; the learning rate falls towards the end of each (default: 450 650)",
+    )
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args(argv)
-    for name in ("rows", "copy_steps", "sft_steps"):
-        if getattr(options, name) < 1:
-            parser.error(f"--{name} must be at least 1, got {getattr(options, name)}")
-    started = time.monotonic()
-    work = options.work
-    write(work / "data", dict.fromkeys(SPLITS, options.rows) | {"eval": 1}, options.seed)
-    if not (work / "copy" / "copied.json").is_file():
-        tokenizer = train_tokenizer(_texts(rows("train", options.rows, options.seed)))
-        model = new_model(tokenizer, options.seed)
-        steps, accuracy = learn_to_copy(model, tokenizer, options.copy_steps, options.seed)
-        if accuracy <= STAGES[-1].enough:
-            print(f"copying was not learned within {steps} steps ({accuracy:.0%})", file=sys.stderr)
-            return 1
-        for part in (model, tokenizer):
-            part.save_pretrained(work / "copy")
-        copied = {"vocabulary": len(tokenizer), "copy_steps": steps, "copy_accuracy": round(accuracy, 4)}
-        copied["parameters"] = sum(parameter.numel() for parameter in model.parameters())
-        (work / "copy" / "copied.json").write_text(json.dumps(copied), "utf-8")
-    sft = ["--config", "configs/tiny_sft.yaml", "--model", str(work / "copy"), "--data", str(work / "data/train")]
-    kept = ["--save_strategy", "steps", "--save_steps", "100", "--resume", "true"]
-    run(
-        [
-            *sft,
-            *kept,
-            "--output_dir",
-            str(work / "sft"),
-            "--max_steps",
-            str(options.sft_steps),
-            "--seed",
-            str(options.seed),
-        ]
-    )
-    install(work / "sft", options.out)
+    for name, values in (
+        ("rows", [options.rows]),
+        ("copy_steps", [options.copy_steps]),
+        ("sft_steps", options.sft_steps),
+    ):
+        if min(values) < 1:
+            parser.error(f"--{name} must be at least 1, got {min(values)}")
+    asked = json.dumps({"rows": options.rows, "seed": options.seed, "copy_steps": options.copy_steps})
+    note = options.work / "asked.json"
+    if note.is_file() and note.read_text("utf-8") != asked:
+        parser.error(f"{options.work} was begun with {note.read_text('utf-8')}; choose another --work")
+    write(options.work / "data", {"train": options.rows, "eval": 1}, options.seed)
+    note.write_text(asked, "utf-8")
+    copied = copy_stage(options.work / "copy", options.rows, options.copy_steps, options.seed)
+    if copied["copy_accuracy"] <= STAGES[-1].enough:
+        print(f"copying was not learned within {options.copy_steps} steps: {copied}", file=sys.stderr)
+        return 1
+    for steps in options.sft_steps:
+        sft_stage(options.work, steps, options.seed)
+    install(options.work / "sft", options.out)
     record = {
-        "command": "python -m scripts.make_tiny_model " + " ".join(argv if argv is not None else sys.argv[1:]),
+        "command": " ".join(["python -m scripts.make_tiny_model", *(argv if argv is not None else sys.argv[1:])]),
         "seed": options.seed,
         "rows": options.rows,
-        **json.loads((work / "copy" / "copied.json").read_text("utf-8")),
+        **copied,
         "sft_steps": options.sft_steps,
-        "seconds": round(time.monotonic() - started),
     }
     (options.out / "made.json").write_text(json.dumps(record, indent=1) + "\n", "utf-8")
-    print(f"{options.out}: {record['parameters']:,} parameters in {record['seconds']} s")
+    print(f"{options.out}: {record['parameters']:,} parameters")
     return 0
+
+
+def copy_stage(folder: Path, count: int, limit: int, seed: int) -> dict[str, Any]:
+    """Tokenizer, fresh weights and the copy task, unless `folder` holds them already."""
+    done = folder / "copied.json"
+    if not done.is_file():
+        tokenizer = train_tokenizer(_texts(rows("train", count, seed)))
+        model = new_model(tokenizer, seed)
+        steps, accuracy = learn_to_copy(model, tokenizer, limit, seed)
+        for part in (model, tokenizer):
+            part.save_pretrained(folder)
+        copied = {"vocabulary": len(tokenizer), "copy_steps": steps, "copy_accuracy": round(accuracy, 4)}
+        copied["parameters"] = sum(parameter.numel() for parameter in model.parameters())
+        done.write_text(json.dumps(copied), "utf-8")
+    content: dict[str, Any] = json.loads(done.read_text("utf-8"))
+    return content
+
+
+def sft_stage(work: Path, steps: int, seed: int) -> None:
+    """SFT up to `steps`, from the last checkpoint where there is one."""
+    last = get_last_checkpoint(str(work / "sft")) if (work / "sft").is_dir() else None
+    if last is not None and int(Path(last).name.rpartition("-")[2]) >= steps:
+        return
+    words = ["--config", "configs/tiny_sft.yaml", "--model", work / "copy", "--data", work / "data/train"]
+    words += ["--output_dir", work / "sft", "--max_steps", steps, "--seed", seed]
+    words += ["--save_strategy", "steps", "--save_steps", "100", "--resume", "true"]
+    run([str(word) for word in words])
 
 
 def _texts(source: Iterator[Row]) -> Iterator[str]:

@@ -177,3 +177,13 @@ def test_what_cannot_work_is_refused_before_the_model_loads(
         run(arguments(data, tmp_path, "--max_steps", "2", *words))
     assert said in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+def test_a_dry_run_prints_the_resolved_run_and_writes_nothing(
+    data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "run"
+    assert run(arguments(data, out, "--max_steps", "2", "--dry_run", "true")) == 0
+    shown = json.loads(capsys.readouterr().out)
+    assert (shown["completions_per_generation"], shown["prompts_per_generation"], shown["rows"]) == (16, 4, 64)
+    assert not out.exists()
