@@ -42,8 +42,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         "--sft_steps",
         type=int,
         nargs="+",
-        default=[450, 650],
-        help="SFT up to these steps in turn; the learning rate falls towards the end of each (default: 450 650)",
+        default=[450, 650, 950],
+        help="SFT up to these steps in turn; the learning rate falls towards the end of each (default: 450 650 950)",
     )
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args(argv)
