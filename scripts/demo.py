@@ -72,7 +72,6 @@ def run_seed(seed: int, folder: Path, options: argparse.Namespace) -> dict[str, 
     evaluate(folder / "before", MODEL, options.eval_rows)
     evaluate(folder / "before_examples", MODEL, None)
     extra = ["--max_steps", options.max_steps] if options.max_steps else []
-    started = time.monotonic()
     command = [
         "--config",
         CONFIG,
@@ -85,9 +84,7 @@ def run_seed(seed: int, folder: Path, options: argparse.Namespace) -> dict[str, 
         "--resume",
         "true",
     ]
-    fresh = stage(folder / "grpo.done", ["train", *command, *extra])
-    if fresh:
-        (folder / "seconds.json").write_text(json.dumps(round(time.monotonic() - started)))
+    stage(folder / "grpo.done", ["train", *command, *extra])
     evaluate(folder / "after", trained, options.eval_rows)
     evaluate(folder / "after_examples", trained, None)
     stage(
@@ -95,13 +92,13 @@ def run_seed(seed: int, folder: Path, options: argparse.Namespace) -> dict[str, 
     )
     return {
         "seed": seed,
-        "training_seconds": json.loads((folder / "seconds.json").read_text()),
+        "training_seconds": round(sum(line.get("step_time", 0.0) for line in log(trained)), 1),
         "before": summary(folder / "before"),
         "after": summary(folder / "after"),
         "examples_before": summary(folder / "before_examples"),
         "examples_after": summary(folder / "after_examples"),
         "comparison": json.loads((folder / "compare" / "summary.json").read_text("utf-8"))["comparison"],
-        "curve": curve_of(trained / "log.jsonl"),
+        "curve": curve_of(log(trained)),
         "grpo": json.loads((trained / "run.json").read_text("utf-8")),
     }
 
@@ -129,9 +126,13 @@ def summary(folder: Path) -> dict[str, Any]:
     return content
 
 
-def curve_of(log: Path) -> list[dict[str, float]]:
-    """Reward and success by step, from the run's own log."""
-    lines = [json.loads(line) for line in log.read_text("utf-8").splitlines()]
+def log(folder: Path) -> list[dict[str, Any]]:
+    """The run's own log: one object per step, also of what an earlier start of a resumed run did."""
+    return [json.loads(line) for line in (folder / "log.jsonl").read_text("utf-8").splitlines()]
+
+
+def curve_of(lines: Sequence[dict[str, Any]]) -> list[dict[str, float]]:
+    """Reward and success by step."""
     return [
         {"step": line["step"], "reward": round(line["reward"], 4), "success": round(line["success"], 4)}
         for line in lines
