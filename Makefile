@@ -25,7 +25,7 @@ lint: .venv/.installed  ## ruff, mypy, import directions
 	.venv/bin/lint-imports
 
 fast: .venv/.installed  ## the tests that take seconds
-	$(PY) -m pytest -q -n auto -m "not slow"
+	OMP_NUM_THREADS=1 $(PY) -m pytest -q -n auto -m "not slow"
 
 # One process: these train and generate, and would take each other's cores.
 slow: .venv/.installed  ## the tests that train, generate or import torch

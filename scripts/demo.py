@@ -1,7 +1,7 @@
 """The whole loop on the embedded policy: rows, evaluation, GRPO, evaluation, comparison, report.
 
     python -m scripts.demo                                   # seed 0, into runs/demo/seed0
-    python -m scripts.demo --seeds 0 1 2 --out docs/results  # what the README's figures come from
+    python -m scripts.demo --seeds 0 1 2 --out docs/results  # several seeds, published
 
 Two CPU cores, about ten minutes of training per seed. Interrupted runs go on where they stopped: finished stages are
 kept, GRPO resumes from its last checkpoint.

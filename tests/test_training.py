@@ -50,6 +50,7 @@ def lines(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text("utf-8").splitlines()]
 
 
+@pytest.mark.slow
 def test_sft_lowers_the_loss_and_leaves_a_policy(data: Path, tmp_path: Path) -> None:
     sft = ["--config", "configs/tiny_sft.yaml", "--data", str(data), "--output_dir", str(tmp_path), "--seed", "3"]
     more = ["--max_steps", "3", "--per_device_train_batch_size", "8", "--logging_steps", "1"]
@@ -62,6 +63,7 @@ def test_sft_lowers_the_loss_and_leaves_a_policy(data: Path, tmp_path: Path) -> 
     ).read_text("utf-8")
 
 
+@pytest.mark.slow
 def test_grpo_traces_every_rollout_and_changes_the_weights(data: Path, tmp_path: Path) -> None:
     assert run(arguments(data, tmp_path, "--max_steps", "2", "--save_strategy", "no")) == 0
     traces = lines(tmp_path / "traces" / "rank0.jsonl")
@@ -124,6 +126,7 @@ def test_a_fresh_run_does_not_overwrite_checkpoints(data: Path, tmp_path: Path) 
         run(arguments(data, tmp_path, "--max_steps", "2"))
 
 
+@pytest.mark.slow
 def test_failures_of_ours_are_no_reward_and_stop_the_run(
     data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
