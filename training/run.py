@@ -90,7 +90,7 @@ def parse(argv: Sequence[str]) -> tuple[RunArguments, Any]:
     stage = values.get("stage", "grpo")
     if stage == "grpo":
         check_batches(_batches(values))
-    parser = _Parser((RunArguments, SFTConfig if stage == "sft" else GRPOConfig))
+    parser = _Parser((RunArguments, SFTConfig if stage == "sft" else GRPOConfig), allow_abbrev=False)
     ours, args = parser.parse_args_and_config(list(argv))
     return ours, args
 
@@ -193,7 +193,7 @@ def resolved(ours: RunArguments, args: Any, rows: Sequence[Row]) -> dict[str, An
         "seed": args.seed,
         "max_steps": args.max_steps,
         "learning_rate": args.learning_rate,
-        "command": " ".join(["python", *sys.argv]),
+        "command": " ".join(["python", Path(sys.argv[0]).name, *sys.argv[1:]]),
         "versions": {package: version(package) for package in PACKAGES} | {"python": platform.python_version()},
         "machine": f"{platform.machine()}, {os.cpu_count()} CPU cores",
         "processes": args.world_size,
