@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
+import importlib
 import json
 import os
 import signal
@@ -19,7 +21,6 @@ from safetensors.torch import load_file
 
 from data.build import write
 from env.domains import hr
-from env.domains.hr.tools import org_query
 from training.run import RunError, run
 
 MODEL = "models/tiny"
@@ -130,14 +131,11 @@ def test_a_fresh_run_does_not_overwrite_checkpoints(data: Path, tmp_path: Path) 
 def test_failures_of_ours_are_no_reward_and_stop_the_run(
     data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def broken(world: Any, **arguments: Any) -> Any:
-        raise RuntimeError("the tool has a bug")
-
     hr.registry.cache_clear()
     for module in ("employee_search", "leave_query", "org_query"):
-        where = sys.modules[f"{org_query.__package__}.{module}"]
+        where = importlib.import_module(f"env.domains.hr.tools.{module}")
         name = next(name for name in vars(where) if name.startswith(("mcp_", "plugin_")))
-        monkeypatch.setattr(where, name, _like(vars(where)[name], broken))
+        monkeypatch.setattr(where, name, broken(vars(where)[name]))
     try:
         with pytest.raises(RunError, match=r"max_infrastructure_share 0\.2; most often: internal_error"):
             run(arguments(data, tmp_path, "--max_steps", "1", "--save_strategy", "no"))
@@ -149,11 +147,14 @@ def test_failures_of_ours_are_no_reward_and_stop_the_run(
     assert all(trace["payload"]["trajectory"]["meta"]["stop"] == "infrastructure" for trace in failed)
 
 
-def _like(function: Any, body: Any) -> Any:
-    """`body` with the signature of `function`, which the registry checks at load."""
-    import functools
+def broken(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A tool with a bug, and with the signature of `function`, which the registry checks at load."""
 
-    return functools.wraps(function)(body)
+    @functools.wraps(function)
+    def tool(world: Any, **arguments: Any) -> Any:
+        raise RuntimeError("the tool has a bug")
+
+    return tool
 
 
 @pytest.mark.parametrize(
