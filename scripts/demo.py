@@ -3,8 +3,8 @@
     python -m scripts.demo                                   # seed 0, into runs/demo/seed0
     python -m scripts.demo --seeds 0 1 2 --out docs/results  # several seeds, published
 
-Two CPU cores, about ten minutes of training per seed. Interrupted runs go on where they stopped: finished stages are
-kept, GRPO resumes from its last checkpoint.
+Made for two CPU cores; the table says how long each seed trained. Interrupted runs go on where they stopped: finished
+stages are kept, GRPO resumes from its last checkpoint.
 """
 
 from __future__ import annotations
@@ -192,7 +192,7 @@ def publish(results: Sequence[dict[str, Any]], options: argparse.Namespace, argv
     words = sys.argv[1:] if argv is None else argv
     record = {
         "command": "python -m scripts.demo " + " ".join(map(str, words)),
-        "machine": f"{platform.machine()}, {os.cpu_count()} CPU cores, no GPU",
+        "machine": f"{platform.machine()}, {os.cpu_count()} CPU cores",
         "versions": {package: version(package) for package in PACKAGES} | {"python": platform.python_version()},
         "written": time.strftime("%Y-%m-%d"),
         "policy": json.loads((Path(MODEL) / "made.json").read_text("utf-8")),

@@ -3,7 +3,7 @@
     python -m scripts.make_tiny_model --out models/tiny
 
 SFT stops early on purpose: the policy should call its tools and be far from reliable, so that RL has something to earn.
-Seeds are fixed; two CPU cores take about twenty minutes. An interrupted run goes on where it stopped.
+Seeds are fixed; made for two CPU cores. An interrupted run goes on where it stopped.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ from typing import Any, NoReturn
 
 import yaml
 from datasets import Dataset
-from transformers import ProgressCallback, TrainerCallback
+from transformers import ProgressCallback
 from transformers.trainer_utils import get_last_checkpoint
 from trl import GRPOConfig, SFTConfig, SFTTrainer, TrlParser
 
@@ -283,6 +283,3 @@ def _batches(values: dict[str, Any]) -> Batches:
 
 def _one_line(error: BaseException) -> str:
     return " ".join(str(error).split()) or type(error).__name__
-
-
-__all__ = ["RunError", "TrainerCallback", "parse", "run"]

@@ -15,7 +15,6 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-import torch
 from torch.utils.data import Sampler
 from transformers import TrainerCallback
 from trl import GRPOTrainer
@@ -139,10 +138,15 @@ class Rollouts:
 
 
 def reward(
-    prompts: list[str], completions: list[str], score: list[Score | None], log_metric: Callable[..., None], **_: Any
+    prompts: list[str],
+    completions: list[str],
+    score: list[Score | None],
+    rollout: list[Rollout],
+    log_metric: Callable[..., None],
+    **_: Any,
 ) -> list[float | None]:
     """The totals that the rollouts were given; None where there is no reward. Logs shares and parts by name."""
-    trajectories = [rollout.trajectory for rollout in _["rollout"]]
+    trajectories = [each.trajectory for each in rollout]
     known = [each for each in score if each is not None]
     log_metric("no_reward", 1 - len(known) / len(score))
     log_metric("truncated", fmean(trajectory.stop.truncated for trajectory in trajectories))
@@ -252,8 +256,3 @@ def _step_of(line: str) -> float:
         return float(json.loads(line)["step"])
     except (json.JSONDecodeError, KeyError, TypeError):
         return float("inf")  # a line torn by a kill
-
-
-def seed_everything(seed: int) -> None:
-    """Weights and shuffling; rollouts take their randomness from (seed, block, row, rollout) instead."""
-    torch.manual_seed(seed)
