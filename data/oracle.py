@@ -49,7 +49,8 @@ def oracle_turn(task: Task, episode: Episode) -> str:
     """The text of the next turn: one call while the rubric has steps left, then the answer."""
     done = len(episode.steps)
     if done < len(task.rubric["steps"]):
-        return call_text(*_call(task, task.rubric["steps"][done], episode))
+        step = task.rubric["steps"][done]
+        return call_text(step["tool"], step_arguments(task, step, episode))
     return answer_text(task, [step.result.data for step in episode.steps])
 
 
@@ -73,18 +74,29 @@ def answer_text(task: Task, results: list[Any]) -> str:
     elif org and org["manager"] is None:
         which = "no_manager"
     manager = org.get("manager") or {}
-    return ANSWERS[task.language][which].format(
-        who=task.mention,
-        when=PERIODS[task.language][task.period[0]] if task.period else "",
-        leave=_leave(task.language, leave.get("total_days", 0)),
-        on_leave=_on_leave(task.language, leave.get("total_days", 0)),
+    return say(
+        task,
+        which,
+        days=leave.get("total_days", 0),
         email=manager.get("email"),
         manager=manager.get("name" if task.language == "zh" else "name_en"),
         emp_id=matches[0]["emp_id"] if matches else None,
     )
 
 
-def _call(task: Task, step: Mapping[str, Any], episode: Episode) -> tuple[str, dict[str, Any]]:
+def say(task: Task, which: str, days: float = 0, **values: str | None) -> str:
+    """The sentence `which` of ANSWERS in the task's language. days: of leave. values: email, manager, emp_id."""
+    return ANSWERS[task.language][which].format(
+        who=task.mention,
+        when=PERIODS[task.language][task.period[0]] if task.period else "",
+        leave=_leave(task.language, days),
+        on_leave=_on_leave(task.language, days),
+        **values,
+    )
+
+
+def step_arguments(task: Task, step: Mapping[str, Any], episode: Episode) -> dict[str, Any]:
+    """The arguments that a rubric step asks for; a derived id is read from the episode's first result."""
     arguments = {}
     for name, rule in step["arguments"].items():
         if "one_of" in rule:
@@ -93,7 +105,7 @@ def _call(task: Task, step: Mapping[str, Any], episode: Episode) -> tuple[str, d
             arguments[name] = episode.steps[0].result.data["matches"][0][name]
         elif "equals" in rule:
             arguments[name] = task.mention if rule["equals"] == "$reference" else rule["equals"]
-    return step["tool"], arguments
+    return arguments
 
 
 def _leave(language: str, days: float) -> str:

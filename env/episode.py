@@ -30,9 +30,12 @@ INSTRUCTIONS = {
     "zh": "你是企业助手。事实只能来自工具，不得编造。",
     "en": "You are a company assistant. Facts come from tools only; never make them up.",
 }
+# Every period in one form, first and last day, so that a name leads to two dates in the same way each time.
 CALENDAR = {
-    "zh": "今天 {today} {weekday}\n本周 {this_monday} 至 {this_sunday}\n上周 {last_monday} 至 {last_sunday}",
-    "en": "today {today} {weekday}\nthis week {this_monday} to {this_sunday}\nlast week {last_monday} to {last_sunday}",
+    "zh": "今天 {today} 至 {today} {weekday}\n本周 {this_monday} 至 {this_sunday}\n上周 {last_monday} 至 {last_sunday}",
+    "en": "today {today} to {today} {weekday}\n"
+    "this week {this_monday} to {this_sunday}\n"
+    "last week {last_monday} to {last_sunday}",
 }
 WEEKDAYS = {
     "zh": ("周一", "周二", "周三", "周四", "周五", "周六", "周日"),

@@ -1,8 +1,9 @@
-"""Makes the embedded policy (models/tiny) from nothing: tokenizer, copy task, SFT on oracle transcripts, model card.
+"""Makes the embedded policy (models/tiny) from nothing: tokenizer, copy task, SFT on logged transcripts, model card.
 
     python -m scripts.make_tiny_model --out models/tiny
 
-SFT stops early on purpose: the policy should call its tools and be far from reliable, so that RL has something to earn.
+The transcripts are those of an assistant with bad habits (data/logs.py): a policy that imitates them knows its tools
+and is far from reliable, so that RL has something to earn.
 Seeds are fixed; made for two CPU cores. An interrupted run goes on where it stopped.
 """
 
@@ -42,8 +43,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         "--sft_steps",
         type=int,
         nargs="+",
-        default=[450, 650, 950],
-        help="SFT up to these steps in turn; the learning rate falls towards the end of each (default: 450 650 950)",
+        default=[1400],
+        help="SFT up to these steps in turn; the learning rate falls towards the end of each (default: 1400)",
     )
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args(argv)

@@ -100,7 +100,7 @@ def test_the_tiny_template_writes_signatures_with_optional_parameters_marked() -
         parameters = tool["function"]["parameters"]
         names = [name + ("" if name in parameters["required"] else "?") for name in parameters["properties"]]
         assert f"{tool['function']['name']}({','.join(names)})" in shown
-    assert "plugin_leave_query(emp_id,start_date,end_date,leave_type?)" in shown
+    assert "plugin_leave_query(emp_id,start_date,end_date,leave_type?,page?,page_size?)" in shown
 
 
 def test_tools_without_required_parameters_or_without_any_are_rendered() -> None:

@@ -293,7 +293,7 @@ def test_weeks_start_on_monday_on_every_day_of_two_years() -> None:
         for language, words in (("zh", ("今天", "本周", "上周")), ("en", ("today", "this week", "last week"))):
             shown = system_prompt(language, f"{day}T09:30:00+08:00").splitlines()[1:]
             assert [re.findall(r"\d{4}-\d\d-\d\d", line) for line in shown] == [
-                [str(day)],
+                [str(day), str(day)],
                 list(expected["this_week"]),
                 list(expected["last_week"]),
             ]

@@ -492,6 +492,23 @@ def test_leave_tool_counts_the_days_of_every_person_right() -> None:
     assert totals[0] and any(total % 1 for total in totals)
 
 
+def test_pages_of_leave_add_up_to_the_whole() -> None:
+    world = opened(seed=3)
+    most = max(
+        range(len(world.ids)), key=lambda index: (world.company.people[index].active, len(world.company.leave[index]))
+    )
+    period = {"emp_id": world.ids[most], "start_date": "2026-04-01", "end_date": "2026-08-01"}
+    whole = data(world, LEAVE, **period)
+    assert len(whole["records"]) > 2 and whole["has_more"] is False
+    pages = [data(world, LEAVE, **period, page=page + 1, page_size=1) for page in range(len(whole["records"]))]
+    assert [record for page in pages for record in page["records"]] == whole["records"]
+    assert sum(page["total_days"] for page in pages) == whole["total_days"]
+    assert [page["has_more"] for page in pages] == [True] * (len(pages) - 1) + [False]
+    assert data(world, LEAVE, **period, page=len(pages) + 1, page_size=1)["records"] == []
+    for wrong in ({"page_size": 21}, {"page_size": 0}, {"page": 0}):
+        assert called(world, LEAVE, **period, **wrong).code is ErrorCode.INVALID_ARGUMENTS
+
+
 def test_whole_days_are_written_without_a_fraction() -> None:
     """The answer is to be a copy of the result: 2, not 2.0."""
     world = opened(seed=1)

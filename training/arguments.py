@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 STAGES = ("sft", "grpo")
 REWARDS = ("grounded", "seed_compat")
+TRANSCRIPTS = ("oracle", "logs")
 
 
 @dataclass
@@ -20,7 +21,11 @@ class RunArguments:
     max_turns: int = field(default=6, metadata={"help": "Model calls per episode; more counts as truncated."})
     turn_tokens: int = field(default=96, metadata={"help": "Tokens that the model may write per turn."})
     transcripts_per_row: int = field(
-        default=1, metadata={"help": "SFT: oracle episodes per row, each with its own employee ids."}
+        default=1, metadata={"help": "SFT: episodes per row, each with its own employee ids."}
+    )
+    transcripts: str = field(
+        default="oracle",
+        metadata={"help": "SFT: who wrote them: oracle, or logs (an assistant with bad habits, see data/logs.py)."},
     )
     max_infrastructure_share: float = field(
         default=0.2, metadata={"help": "Stop when more than this share of a batch failed for reasons of ours."}
@@ -36,7 +41,7 @@ class RunArguments:
             value = getattr(self, name)
             if not isinstance(value, int) or isinstance(value, bool) or value < 1:
                 raise ValueError(f"{name}: expected a whole number of at least 1, got {value!r}")
-        for name, allowed in (("stage", STAGES), ("reward", REWARDS)):
+        for name, allowed in (("stage", STAGES), ("reward", REWARDS), ("transcripts", TRANSCRIPTS)):
             if getattr(self, name) not in allowed:
                 raise ValueError(f"{name}: expected one of {', '.join(allowed)}, got {getattr(self, name)!r}")
         share = self.max_infrastructure_share

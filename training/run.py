@@ -125,7 +125,7 @@ def preflight(ours: RunArguments, args: Any, rows: Sequence[Row], chat: ChatForm
 
 def sft_trainer(ours: RunArguments, args: SFTConfig, rows: Sequence[Row], chat: ChatFormat) -> SFTTrainer:
     """Loss on the assistant's tokens of oracle transcripts."""
-    made = transcripts(rows, chat, args.seed, ours.transcripts_per_row)
+    made = transcripts(rows, chat, args.seed, ours.transcripts_per_row, ours.transcripts)
     if args.train_sampling_strategy == "sequential":
         order = batched_by_length([len(each.input_ids) for each in made], args.train_batch_size, args.seed)
         made = [made[index] for index in order]

@@ -1,13 +1,15 @@
-"""SFT on oracle transcripts: the warm start. Loss on what the assistant writes, on nothing else."""
+"""SFT on transcripts, the oracle's or logged ones: the warm start. Loss on what the assistant writes, nothing else."""
 
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
+from data.logs import Logged
 from data.oracle import oracle_turn
-from data.schema import Row
+from data.schema import Row, Task
+from env.episode import Episode
 from training.chat import ChatFormat
 
 IGNORED = -100  # label of a token that the loss skips
@@ -36,14 +38,14 @@ class Transcript:
         return longest
 
 
-def transcript(row: Row, chat: ChatFormat, ids: str) -> Transcript:
-    """The oracle's episode of a row, through the same rendering as a rollout. ids: seed of the employee ids."""
+def transcript(row: Row, chat: ChatFormat, ids: str, turn: Callable[[Task, Episode], str] = oracle_turn) -> Transcript:
+    """An episode of a row, through the same rendering as a rollout. ids: seed of the employee ids."""
     episode = row.open(ids=ids)
     tokens = chat.prompt_ids(episode.messages, episode.tools)
     prompt_tokens = len(tokens)
     labels = [IGNORED] * prompt_tokens
     while True:
-        text = oracle_turn(row.task, episode)
+        text = turn(row.task, episode)
         written = chat.text_ids(text)
         tokens, labels = tokens + written, labels + written
         results = episode.play(text)
@@ -53,9 +55,19 @@ def transcript(row: Row, chat: ChatFormat, ids: str) -> Transcript:
         tokens, labels = tokens + inserted, labels + [IGNORED] * len(inserted)
 
 
-def transcripts(rows: Iterable[Row], chat: ChatFormat, seed: int, per_row: int = 1) -> list[Transcript]:
-    """`per_row` transcripts of each row, each with employee ids of its own, so that no id can be learned by heart."""
-    return [transcript(row, chat, f"sft/{seed}/{row.task.id}/{copy}") for row in rows for copy in range(per_row)]
+def transcripts(
+    rows: Iterable[Row], chat: ChatFormat, seed: int, per_row: int = 1, source: str = "oracle"
+) -> list[Transcript]:
+    """`per_row` transcripts of each row, each with employee ids of its own, so that no id can be learned by heart.
+
+    source: "oracle" or "logs", who writes the assistant's turns.
+    """
+    made = []
+    for row in rows:
+        for copy in range(per_row):
+            ids = f"sft/{seed}/{row.task.id}/{copy}"
+            made.append(transcript(row, chat, ids, Logged(ids).turn if source == "logs" else oracle_turn))
+    return made
 
 
 def batched_by_length(lengths: Sequence[int], batch: int, seed: int) -> list[int]:

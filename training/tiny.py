@@ -36,8 +36,9 @@ TEMPLATE = """\
 def train_tokenizer(texts: Iterable[str]) -> PreTrainedTokenizerFast:
     """A BPE tokenizer that can write any text: characters it has not met fall back to bytes. Deterministic."""
     tokenizer = Tokenizer(models.BPE(byte_fallback=True, unk_token=None))
-    # A year before a month is one piece; ids never are. Everything else that is not a letter run stays single.
-    pieces = Regex(r"20\d\d(?=-\d\d)|\d|\p{Han}|[A-Za-z_]+|[\p{P}\p{S}&&[^_]]+|.|\n")
+    # Year, month and day of a date are one piece each; ids never are. Whatever is not a letter run stays single.
+    date = r"20\d\d(?=-\d\d-\d\d)|(?<=20\d\d-)\d\d(?=-\d\d)|(?<=20\d\d-\d\d-)\d\d"
+    pieces = Regex(date + r"|\d|\p{Han}|[A-Za-z_]+|[\p{P}\p{S}&&[^_]]+|.|\n")
     tokenizer.pre_tokenizer = pre_tokenizers.Split(pieces, behavior="isolated")
     tokenizer.decoder = decoders.Sequence([decoders.ByteFallback(), decoders.Fuse()])
     specials = [PAD, START, END]

@@ -9,12 +9,22 @@ from env.domains.hr.world import World
 from env.types import ErrorCode, ToolError
 
 LONGEST_RANGE_DAYS = 180
+LARGEST_PAGE = 20
 
 
 def plugin_leave_query(
-    world: World, emp_id: str, start_date: str, end_date: str, leave_type: str | None = None
+    world: World,
+    emp_id: str,
+    start_date: str,
+    end_date: str,
+    leave_type: str | None = None,
+    page: int = 1,
+    page_size: int = LARGEST_PAGE,
 ) -> dict[str, Any]:
-    """Records that touch the range; days are counted inside it only. Raises ToolError for what a schema cannot say."""
+    """One page of the records that touch the range; days are counted inside it only.
+
+    Raises ToolError for what a schema cannot say. A page beyond the last one is empty.
+    """
     first, last = date.fromisoformat(start_date), date.fromisoformat(end_date)
     if last < first:
         raise ToolError(ErrorCode.BUSINESS_ERROR, f"start_date {start_date} is after end_date {end_date}; swap them")
@@ -36,12 +46,12 @@ def plugin_leave_query(
         for record, days in world.leave_of(person, first, last, leave_type)
         if days
     ]
+    shown = records[(page - 1) * page_size : page * page_size]
     return {
         "emp_id": emp_id,
-        "start_date": start_date,
-        "end_date": end_date,
-        "records": records,
-        "total_days": plain(sum(float(record["days"]) for record in records)),
+        "records": shown,
+        "total_days": plain(sum(float(record["days"]) for record in shown)),
+        "has_more": page * page_size < len(records),
     }
 
 
