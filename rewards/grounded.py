@@ -113,7 +113,7 @@ def score(trajectory: Trajectory, rubric: Rubric) -> Score | None:
         increments=tuple(after - before for before, after in pairwise(values)),
         success=success,
         clean=success and last.attempts == len(last.earned),
-        satisfied=tuple(last.earned),
+        earned=dict(last.earned),
         violations=last.violations + (reading.violations if reading else ()),
     )
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from typing import Any
 
@@ -35,7 +35,7 @@ class Score:
 
     total: in [0, 1]. parts: name -> share of the total (they need not add up: see the reward's docstring).
     success: the task is done by the right path. clean: success without one wasted call (then total == 1.0).
-    satisfied: ids of the rubric's steps that were earned, in the order in which that happened.
+    earned: id of each rubric step that was satisfied -> index of the turn that did it, in the order of the calls.
     """
 
     total: float
@@ -43,8 +43,13 @@ class Score:
     increments: tuple[float, ...]
     success: bool
     clean: bool
-    satisfied: tuple[str, ...] = ()
+    earned: Mapping[str, int] = field(default_factory=dict)
     violations: tuple[Violation, ...] = ()
+
+    @property
+    def satisfied(self) -> tuple[str, ...]:
+        """Ids of the rubric's steps that were earned, in the order in which that happened."""
+        return tuple(self.earned)
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 STAGES = ("sft", "grpo")
 REWARDS = ("grounded", "seed_compat")
+CREDITS = ("trajectory", "turn")
 TRANSCRIPTS = ("oracle", "logs")
 
 
@@ -18,6 +19,13 @@ class RunArguments:
     data: str = field(default="runs/data/train", metadata={"help": "JSONL file or folder of rows to train on."})
     skip_bad: bool = field(default=False, metadata={"help": "Set rows that cannot be read aside and go on."})
     reward: str = field(default="grounded", metadata={"help": f"Reward of GRPO: {' or '.join(REWARDS)}."})
+    credit: str = field(
+        default="trajectory",
+        metadata={"help": "A token is worth what its trajectory (plain GRPO) or its turn earned: docs/credit.md."},
+    )
+    turn_weight: float = field(
+        default=1.0, metadata={"help": "credit: turn. Share of the turn's advantage, the rest is the trajectory's."}
+    )
     max_turns: int = field(default=6, metadata={"help": "Model calls per episode; more counts as truncated."})
     turn_tokens: int = field(default=96, metadata={"help": "Tokens that the model may write per turn."})
     transcripts_per_row: int = field(
@@ -41,9 +49,11 @@ class RunArguments:
             value = getattr(self, name)
             if not isinstance(value, int) or isinstance(value, bool) or value < 1:
                 raise ValueError(f"{name}: expected a whole number of at least 1, got {value!r}")
-        for name, allowed in (("stage", STAGES), ("reward", REWARDS), ("transcripts", TRANSCRIPTS)):
+        choices = {"stage": STAGES, "reward": REWARDS, "transcripts": TRANSCRIPTS, "credit": CREDITS}
+        for name, allowed in choices.items():
             if getattr(self, name) not in allowed:
                 raise ValueError(f"{name}: expected one of {', '.join(allowed)}, got {getattr(self, name)!r}")
-        share = self.max_infrastructure_share
-        if not isinstance(share, int | float) or not 0 <= share <= 1:
-            raise ValueError(f"max_infrastructure_share: expected a number from 0 to 1, got {share!r}")
+        for name in ("max_infrastructure_share", "turn_weight"):
+            share = getattr(self, name)
+            if not isinstance(share, int | float) or isinstance(share, bool) or not 0 <= share <= 1:
+                raise ValueError(f"{name}: expected a number from 0 to 1, got {share!r}")

@@ -159,6 +159,7 @@ def grpo_trainer(ours: RunArguments, args: GRPOConfig, rows: Sequence[Row], chat
         rollout_func=rollouts,
     )
     trainer.bucket_by_length = ours.bucket_by_length
+    trainer.turn_weight = ours.turn_weight if ours.credit == "turn" else None
     _readable(trainer, args)
     return trainer
 
@@ -175,7 +176,7 @@ def _seed_compat(row: Row, trajectory: Trajectory) -> Score | None:
     total = seed_compat.score_payload(json.dumps(trajectory.to_payload(), ensure_ascii=False))
     turns = max(1, len(trajectory.turns))
     return Score(
-        total, {}, (0.0,) * (turns - 1) + (total,), honest.success, honest.clean, honest.satisfied, honest.violations
+        total, {}, (0.0,) * (turns - 1) + (total,), honest.success, honest.clean, honest.earned, honest.violations
     )
 
 
@@ -202,6 +203,7 @@ def resolved(ours: RunArguments, args: Any, rows: Sequence[Row]) -> dict[str, An
         completions = args.per_device_train_batch_size * args.world_size * args.steps_per_generation
         facts |= {
             "reward": ours.reward,
+            "credit": ours.credit,
             "completions_per_generation": completions,
             "prompts_per_generation": completions // args.num_generations,
             "temperature": args.temperature,

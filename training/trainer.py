@@ -15,17 +15,20 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
+import torch
+from accelerate.utils import gather_object
 from torch.utils.data import Sampler
 from transformers import TrainerCallback
 from trl import GRPOTrainer
 from trl.models import unwrap_model_for_generation
-from trl.trainer.utils import RepeatSampler
+from trl.trainer.utils import RepeatSampler, nanstd
 
 from data.schema import Row
 from env.types import StopReason, Trajectory
 from rewards.score import Score
 from training.buckets import bucketed
 from training.chat import ChatFormat
+from training.credit import Earnings, turn_advantages
 from training.rollout import Budget, Rollout, Sampling, roll_out
 
 Scorer = Callable[[Row, Trajectory], Score | None]
@@ -166,6 +169,7 @@ class StepCreditTrainer(GRPOTrainer):
     """GRPOTrainer with a sampler that survives a resume in any epoch, and micro-batches without needless padding."""
 
     bucket_by_length = True
+    turn_weight: float | None = None  # None leaves TRL's advantages untouched
     _buffered_inputs: Any
     _bucketed: Any = None
 
@@ -177,6 +181,35 @@ class StepCreditTrainer(GRPOTrainer):
             self._buffered_inputs = bucketed(self._buffered_inputs, self.args.gradient_accumulation_steps)
             self._bucketed = self._buffered_inputs
         return self._buffered_inputs[self._step % self.args.steps_per_generation]
+
+    def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
+        """TRL's, with (rows, tokens) advantages in place of (rows,) where credit goes to turns."""
+        output = super()._generate_and_score_completions(inputs)
+        if self.turn_weight is None:
+            return output
+        group = self.num_generations if self.model.training else self.num_generations_eval
+        scores: list[Score | None] = gather_object([row["score"] for row in inputs])
+        earnings = [Earnings(score.increments, score.earned) if score else None for score in scores]
+        groups = [earnings[start : start + group] for start in range(0, len(earnings), group)]
+        by_turn = [each for members in groups for each in turn_advantages(members)]
+        scale = self._reward_scale([score.total if score else float("nan") for score in scores], group)
+        first = self.accelerator.process_index * len(inputs)
+        whole = output["advantages"]
+        advantages = whole.new_zeros(output["completion_ids"].shape)
+        for row, turns in enumerate(each["rollout"].turns for each in inputs):
+            values = [by_turn[first + row][turn] if turn >= 0 and by_turn[first + row] else 0.0 for turn in turns]
+            advantages[row, : len(values)] = whole.new_tensor(values) / scale[first + row]
+        output["advantages"] = self.turn_weight * advantages + (1 - self.turn_weight) * whole[:, None]
+        return output
+
+    def _reward_scale(self, totals: list[float], group: int) -> list[float]:
+        """What TRL divides each row's advantage by, for the same `scale_rewards`."""
+        rewards = torch.tensor(totals)
+        if self.scale_rewards == "none":
+            return [1.0] * len(totals)
+        if self.scale_rewards == "batch":
+            return (nanstd(rewards).expand_as(rewards) + 1e-4).nan_to_num(1.0).tolist()
+        return (nanstd(rewards.view(-1, group), dim=1).repeat_interleave(group) + 1e-4).nan_to_num(1.0).tolist()
 
     def _get_train_sampler(self, dataset: Any = None) -> Sampler:
         return EpochSampler(
