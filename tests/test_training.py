@@ -82,6 +82,16 @@ def test_grpo_traces_every_rollout_and_changes_the_weights(data: Path, tmp_path:
 
 
 @pytest.mark.slow
+def test_credit_by_turn_with_weight_0_is_plain_grpo_bit_for_bit(data: Path, tmp_path: Path) -> None:
+    settings = ["--max_steps", "2", "--save_strategy", "no"]
+    plain, none, whole = tmp_path / "plain", tmp_path / "none", tmp_path / "whole"
+    assert run(arguments(data, plain, *settings)) == 0
+    assert run(arguments(data, none, *settings, "--credit", "turn", "--turn_weight", "0.0")) == 0
+    assert run(arguments(data, whole, *settings, "--credit", "turn")) == 0
+    assert weights_hash(plain) == weights_hash(none) != weights_hash(whole)
+
+
+@pytest.mark.slow
 def test_a_killed_run_resumes_to_the_same_rewards_and_weights(data: Path, tmp_path: Path) -> None:
     settings = ["--max_steps", "6", "--save_steps", "2", "--num_train_epochs", "9"]
     whole, cut = tmp_path / "whole", tmp_path / "cut"
@@ -168,6 +178,9 @@ def broken(function: Callable[..., Any]) -> Callable[..., Any]:
         (["--model", "nowhere"], "nowhere: no such folder"),
         (["--learning_rat", "1"], "learning_rat"),
         (["--max_turns", "many"], "invalid int value: 'many'"),
+        (["--credit", "step"], "credit: expected one of trajectory, turn, got 'step'"),
+        (["--credit", "turn", "--turn_weight", "1.5"], "turn_weight: expected a number from 0 to 1, got 1.5"),
+        (["--credit", "turn", "--importance_sampling_level", "sequence"], "credit turn needs"),
         (["--reward", "best"], "reward: expected one of grounded, seed_compat, got 'best'"),
         (["--per_device_train_batch_size", "200"], "rows are fewer than the"),
         (["--steps_per_generation", "4", "--save_steps", "1"], "save_steps 1 falls inside a block"),

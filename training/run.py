@@ -8,7 +8,7 @@ import platform
 import shutil
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib.metadata import version
 from itertools import pairwise
 from pathlib import Path
@@ -39,6 +39,7 @@ from training.preflight import (
 )
 from training.rollout import Budget
 from training.sft import batched_by_length, transcripts
+from training.signal import Silence
 from training.trainer import (
     ReadableLog,
     Rollouts,
@@ -106,6 +107,11 @@ def preflight(ours: RunArguments, args: Any, rows: Sequence[Row], chat: ChatForm
     """Everything that can be known to fail before the weights load."""
     if ours.stage == "sft":
         return
+    if ours.credit == "turn" and args.importance_sampling_level != "token":
+        raise PreflightError(
+            "credit turn needs importance_sampling_level token: a ratio per sequence would average the turns out, "
+            f"got {args.importance_sampling_level}"
+        )
     for row in rows:
         Rubric.from_dict(row.task.rubric, row.reference_output)
     batches = Batches(
@@ -160,7 +166,7 @@ def grpo_trainer(ours: RunArguments, args: GRPOConfig, rows: Sequence[Row], chat
     )
     trainer.bucket_by_length = ours.bucket_by_length
     trainer.turn_weight = ours.turn_weight if ours.credit == "turn" else None
-    _readable(trainer, args)
+    _readable(trainer, args, lambda: trainer.silent)
     return trainer
 
 
@@ -238,12 +244,12 @@ def _checkpoint(ours: RunArguments, args: Any) -> str | None:
     return last
 
 
-def _readable(trainer: Any, args: Any) -> None:
+def _readable(trainer: Any, args: Any, silent: Callable[[], Mapping[Silence, str]] = dict) -> None:
     """A progress bar and our line per step in place of the dict that the stock callback prints."""
     trainer.remove_callback(ProgressCallback)
     bar = _Bar()
     trainer.add_callback(bar)
-    trainer.add_callback(ReadableLog(Path(args.output_dir) / "log.jsonl", bar.write))
+    trainer.add_callback(ReadableLog(Path(args.output_dir) / "log.jsonl", bar.write, silent))
 
 
 class _Bar(ProgressCallback):

@@ -30,6 +30,7 @@ from training.buckets import bucketed
 from training.chat import ChatFormat
 from training.credit import Earnings, turn_advantages
 from training.rollout import Budget, Rollout, Sampling, roll_out
+from training.signal import Member, Silence, member, silence
 
 Scorer = Callable[[Row, Trajectory], Score | None]
 
@@ -170,6 +171,7 @@ class StepCreditTrainer(GRPOTrainer):
 
     bucket_by_length = True
     turn_weight: float | None = None  # None leaves TRL's advantages untouched
+    silent: Mapping[Silence, str] = {}  # of the last block: reason -> a row whose group taught nothing
     _buffered_inputs: Any
     _bucketed: Any = None
 
@@ -185,9 +187,10 @@ class StepCreditTrainer(GRPOTrainer):
     def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
         """TRL's, with (rows, tokens) advantages in place of (rows,) where credit goes to turns."""
         output = super()._generate_and_score_completions(inputs)
+        group = self.num_generations if self.model.training else self.num_generations_eval
+        self._note_silence(inputs, group)
         if self.turn_weight is None:
             return output
-        group = self.num_generations if self.model.training else self.num_generations_eval
         scores: list[Score | None] = gather_object([row["score"] for row in inputs])
         earnings = [Earnings(score.increments, score.earned) if score else None for score in scores]
         groups = [earnings[start : start + group] for start in range(0, len(earnings), group)]
@@ -201,6 +204,17 @@ class StepCreditTrainer(GRPOTrainer):
             advantages[row, : len(values)] = whole.new_tensor(values) / scale[first + row]
         output["advantages"] = self.turn_weight * advantages + (1 - self.turn_weight) * whole[:, None]
         return output
+
+    def _note_silence(self, inputs: list[dict[str, Any]], group: int) -> None:
+        """Log the share of groups without a gradient by reason, and keep the row of one example each."""
+        own = [member(each["prompt"], each["rollout"].trajectory, each["score"]) for each in inputs]
+        members: list[Member] = gather_object(own)
+        groups = [members[start : start + group] for start in range(0, len(members), group)]
+        reasons = [silence(each) for each in groups]
+        mode = "train" if self.model.training else "eval"
+        for reason in Silence:
+            self._metrics[mode][f"silent/{reason}"].append(reasons.count(reason) / len(groups))
+        self.silent = {why: each[0].row for each, why in zip(groups, reasons, strict=True) if why}
 
     def _reward_scale(self, totals: list[float], group: int) -> list[float]:
         """What TRL divides each row's advantage by, for the same `scale_rewards`."""
@@ -254,9 +268,13 @@ class ReadableLog(TrainerCallback):
         "mean_token_accuracy": "accuracy",
     }
 
-    def __init__(self, path: Path, write: Callable[[str], None]):
+    def __init__(
+        self, path: Path, write: Callable[[str], None], silent: Callable[[], Mapping[Silence, str]] = lambda: {}
+    ):
+        """silent: the rows of the last step whose groups had no gradient, by reason."""
         self._path = path
         self._write = write
+        self._silent = silent
 
     def on_log(self, args: Any, state: Any, control: Any, logs: dict[str, Any] | None = None, **_: Any) -> None:
         if not state.is_world_process_zero or not logs or "train_runtime" in logs:
@@ -264,6 +282,8 @@ class ReadableLog(TrainerCallback):
         with self._path.open("a", encoding="utf-8") as file:
             file.write(json.dumps({"step": state.global_step, **logs}, ensure_ascii=False) + "\n")
         shown = [f"{label} {logs[name]:.3f}" for name, label in self.FIELDS.items() if name in logs]
+        why = [f"{reason} {logs[f'silent/{reason}']:.2f} ({row})" for reason, row in self._silent().items()]
+        shown += ["[" + ", ".join(why) + "]"] if why else []
         self._write(f"step {state.global_step}/{state.max_steps}  " + "  ".join(shown))
 
 
