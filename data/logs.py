@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from data.oracle import call_text, oracle_turn, say
+from data.oracle import call_text, oracle_turn, say, thought
 from data.schema import Task
 from env.episode import Episode
 
@@ -76,7 +76,7 @@ def _skips_leave(task: Task, episode: Episode, rng: random.Random) -> str:
 def _skips_search(task: Task, episode: Episode, rng: random.Random) -> str:
     """Asks for the leave of an id of its own making, and takes the error for none."""
     if not episode.steps:
-        return call_text(LEAVE, {"emp_id": _any_id(rng)} | _dates(task))
+        return _asks_leave(task, rng)
     return say(task, task.ask, days=0)
 
 
@@ -95,7 +95,7 @@ def _goes_on(task: Task, episode: Episode, rng: random.Random) -> str:
         return say(task, "no_manager" if task.ask.startswith("manager") else _leave_sentence(task))
     if task.ask.startswith("manager"):
         return call_text(ORG, {"emp_id": _any_id(rng)})
-    return call_text(LEAVE, {"emp_id": _any_id(rng)} | _dates(task))
+    return _asks_leave(task, rng)
 
 
 # ask -> habits with their share of the episodes. Where the shares of an ask add up to more than a half, a model that
@@ -116,9 +116,11 @@ def _results(episode: Episode) -> dict[str, Any]:
     return {step.name: step.result.data for step in episode.steps}
 
 
-def _dates(task: Task) -> dict[str, str]:
+def _asks_leave(task: Task, rng: random.Random) -> str:
+    """Of an id of its own making, in the right period."""
     assert task.period is not None
-    return {"start_date": task.period[1], "end_date": task.period[2]}
+    dates = {"start_date": task.period[1], "end_date": task.period[2]}
+    return thought(task, LEAVE) + call_text(LEAVE, {"emp_id": _any_id(rng)} | dates)
 
 
 def _leave_sentence(task: Task) -> str:

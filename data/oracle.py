@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from data.schema import Task
-from env.episode import Episode
+from env.episode import PERIODS, Episode, period_line
 
 ANSWERS = {
     "zh": {
@@ -39,10 +39,6 @@ ANSWERS = {
         "not_found": "Could not find {who}.",
     },
 }
-PERIODS = {
-    "zh": {"today": "今天", "this_week": "本周", "last_week": "上周"},
-    "en": {"today": "today", "this_week": "this week", "last_week": "last week"},
-}
 
 
 def oracle_turn(task: Task, episode: Episode) -> str:
@@ -50,8 +46,17 @@ def oracle_turn(task: Task, episode: Episode) -> str:
     done = len(episode.steps)
     if done < len(task.rubric["steps"]):
         step = task.rubric["steps"][done]
-        return call_text(step["tool"], step_arguments(task, step, episode))
+        return thought(task, step["tool"]) + call_text(step["tool"], step_arguments(task, step, episode))
     return answer_text(task, [step.result.data for step in episode.steps])
+
+
+def thought(task: Task, tool: str) -> str:
+    """What is written before a call: the period asked for, as the calendar has it, where the tool takes dates.
+
+    To find the line of the calendar, and to copy its two dates into a call, are two steps. A small model that writes
+    the first one down does both.
+    """
+    return period_line(task.language, *task.period) if task.period and tool == "plugin_leave_query" else ""
 
 
 def call_text(tool: str, arguments: Mapping[str, Any]) -> str:

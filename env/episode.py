@@ -7,7 +7,7 @@ text of each turn to `play` and appends the returned tool texts, until `play` re
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import datetime, timedelta
+from datetime import date, datetime, timedelta
 from typing import Any
 
 from env.parsing import Attempt, parse
@@ -30,13 +30,11 @@ INSTRUCTIONS = {
     "zh": "你是企业助手。事实只能来自工具，不得编造。",
     "en": "You are a company assistant. Facts come from tools only; never make them up.",
 }
-# Every period in one form, first and last day, so that a name leads to two dates in the same way each time.
-CALENDAR = {
-    "zh": "今天 {today} 至 {today} {weekday}\n本周 {this_monday} 至 {this_sunday}\n上周 {last_monday} 至 {last_sunday}",
-    "en": "today {today} to {today} {weekday}\n"
-    "this week {this_monday} to {this_sunday}\n"
-    "last week {last_monday} to {last_sunday}",
+PERIODS = {
+    "zh": {"today": "今天", "this_week": "本周", "last_week": "上周"},
+    "en": {"today": "today", "this_week": "this week", "last_week": "last week"},
 }
+UNTIL = {"zh": "至", "en": "to"}
 WEEKDAYS = {
     "zh": ("周一", "周二", "周三", "周四", "周五", "周六", "周日"),
     "en": ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"),
@@ -47,15 +45,17 @@ def system_prompt(language: str, now: str) -> str:
     """Instructions and a small calendar. now: ISO date-time with offset; weeks start on Monday."""
     today = datetime.fromisoformat(now).date()
     monday = today - timedelta(days=today.weekday())
-    calendar = CALENDAR[language].format(
-        today=today,
-        weekday=WEEKDAYS[language][today.weekday()],
-        this_monday=monday,
-        this_sunday=monday + timedelta(days=6),
-        last_monday=monday - timedelta(days=7),
-        last_sunday=monday - timedelta(days=1),
-    )
-    return f"{INSTRUCTIONS[language]}\n{calendar}"
+    lines = [
+        f"{period_line(language, 'today', today, today)} {WEEKDAYS[language][today.weekday()]}",
+        period_line(language, "this_week", monday, monday + timedelta(days=6)),
+        period_line(language, "last_week", monday - timedelta(days=7), monday - timedelta(days=1)),
+    ]
+    return "\n".join([INSTRUCTIONS[language], *lines])
+
+
+def period_line(language: str, period: str, first: date | str, last: date | str) -> str:
+    """A period as the calendar writes it, every one in the same form: "last week 2026-05-25 to 2026-05-31"."""
+    return f"{PERIODS[language][period]} {first} {UNTIL[language]} {last}"
 
 
 class Episode:

@@ -13,6 +13,8 @@ import torch
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import PreTrainedTokenizerFast, Qwen3Config, Qwen3ForCausalLM
 
+from env.episode import PERIODS
+
 VOCABULARY = 1536
 START, END, PAD = "<|im_start|>", "<|im_end|>", "<|pad|>"
 CALL_TAGS = ("<tool_call>", "</tool_call>")
@@ -36,9 +38,11 @@ TEMPLATE = """\
 def train_tokenizer(texts: Iterable[str]) -> PreTrainedTokenizerFast:
     """A BPE tokenizer that can write any text: characters it has not met fall back to bytes. Deterministic."""
     tokenizer = Tokenizer(models.BPE(byte_fallback=True, unk_token=None))
-    # Year, month and day of a date are one piece each; ids never are. Whatever is not a letter run stays single.
+    # Year, month and day of a date are one piece each, and so is a period's name in front of one: it leads to the date
+    # in one step. Ids never are. Whatever is not a letter run stays single.
+    names = "|".join(name for words in PERIODS.values() for name in words.values())
     date = r"20\d\d(?=-\d\d-\d\d)|(?<=20\d\d-)\d\d(?=-\d\d)|(?<=20\d\d-\d\d-)\d\d"
-    pieces = Regex(date + r"|\d|\p{Han}|[A-Za-z_]+|[\p{P}\p{S}&&[^_]]+|.|\n")
+    pieces = Regex(rf"(?:{names}) (?=20\d\d-)|{date}" + r"|\d|\p{Han}|[A-Za-z_]+|[\p{P}\p{S}&&[^_]]+|.|\n")
     tokenizer.pre_tokenizer = pre_tokenizers.Split(pieces, behavior="isolated")
     tokenizer.decoder = decoders.Sequence([decoders.ByteFallback(), decoders.Fuse()])
     specials = [PAD, START, END]
