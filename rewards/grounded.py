@@ -16,7 +16,7 @@ any honest work that earned something.
 
 A call that uses an id from nowhere or of somebody else, or asks for another period, is a violation until a later
 correct call of the same tool repairs it; then it is waste only. So it is once all that the task requires of the tool
-was earned: useless calls stay bounded. Ruled-out calls and false answers stand. The list in the score holds what stands.
+was earned: useless calls stay bounded. Ruled-out calls and false answers stand. The score's list holds what stands.
 
 Increments: V(t) is the value of turns 0..t as if the episode had stopped there unanswered, and turn t earns
 V(t) - V(t-1), the last one total - V(t-1). All values lie on a grid of 2**-20, where sums of doubles are exact.

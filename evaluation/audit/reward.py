@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import math
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 from env.types import Trajectory
 from rewards import grounded, seed_compat
-from rewards.rubric import Rubric
+from rewards.rubric import Rubric, RubricError
 
 Payload = dict[str, Any]
 Reward = Callable[[Payload, Mapping[str, Any]], float | None]
@@ -40,16 +41,23 @@ def load(spec: str) -> Reward:
     function = vars(module).get("cal_reward")
     if not callable(function):
         raise RewardError(f"{spec}: no function cal_reward(payload) in it")
-    return lambda payload, rubric: _number(function(json.dumps(payload, ensure_ascii=False)))
+    return lambda payload, rubric: _of_file(function, payload)
 
 
 def _grounded(payload: Payload, rubric: Mapping[str, Any]) -> float | None:
     trajectory = Trajectory.from_payload(payload)
-    score = grounded.score(trajectory, Rubric.from_dict(rubric, trajectory.reference_output))
+    try:
+        score = grounded.score(trajectory, Rubric.from_dict(rubric, trajectory.reference_output))
+    except RubricError:
+        return None  # without a reference there is no reward, never a free one
     return score.total if score else None
 
 
-def _number(value: Any) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise RewardError(f"cal_reward returned {value!r}, expected a number")
-    return float(value)
+def _of_file(function: Callable[[str], Any], payload: Payload) -> float | None:
+    """None where the function raises or returns no finite number: that is a finding, not the end of the audit."""
+    try:
+        value = function(json.dumps(payload, ensure_ascii=False))
+    except Exception:
+        return None
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    return float(value) if number and math.isfinite(value) else None

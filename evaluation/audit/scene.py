@@ -179,10 +179,13 @@ class Scene:
 
 
 def scene(seed: int = 0) -> Scene:
-    """The first fitting row of the evaluation split: with leave and a manager, so that every fact has a value."""
+    """The first fitting row of the evaluation split: with leave and a manager, so that every fact has a value.
+
+    And with an id that can be written as a number.
+    """
     for row in rows("eval", 4000, seed, {1: 1.0}):
         facts = [fact["fact"] for fact in row.task.rubric["answer"]]
-        if facts == ["days", "email"]:
+        if facts == ["days", "email"] and not row.reference_output.startswith("0"):
             return Scene(row)
     raise LookupError("no row of kind 1 has leave and a manager")
 

@@ -34,7 +34,7 @@ class Tally:
 
     def add(self, plan: Plan, score: float) -> None:
         verdict = judge(plan)
-        key = (verdict.outcome, verdict.reasons, verdict.earned > 0, verdict.clean)
+        key = (verdict.outcome, verdict.main, verdict.earned > 0, verdict.clean)
         by_score = self.scores.setdefault(key, {})
         count, shortest = by_score.get(round(score, 6), (0, plan))
         by_score[round(score, 6)] = (count + 1, min(shortest, plan, key=_length))
@@ -94,7 +94,7 @@ def _search_part(spec: str, first: tuple[Move, ...], moves: Sequence[Move], most
         return score
 
     # What the wide search has covered, the narrow one does not count again.
-    least = 0 if not first else 2 if joins else max(3, most - 1)
+    least = 0 if not first else 2 if joins else max(2, most - 1)
     for calls, joined in _call_sequences(first, moves, most, joins):
         cut = Plan(calls, joined, End.CUT)
         before = value(cut)
@@ -136,9 +136,8 @@ def _check_steps(cut: Plan, before: float, value: Callable[[Plan], float | None]
         gained = judge(longer).earned > earned
         if gained and after < before - EPS:
             tally.break_property("a correct step lowers the score", f"{longer}: {before:.3f} to {after:.3f}")
-        if not gained and move in cut.moves and judge(cut).earned == earned and _was_done(cut, move):
-            if after > before + EPS:
-                tally.break_property("a repeat raises the score", f"{longer}: {before:.3f} to {after:.3f}")
+        if not gained and after > before + EPS and move in cut.moves and _was_done(cut, move):
+            tally.break_property("a repeat raises the score", f"{longer}: {before:.3f} to {after:.3f}")
 
 
 def _was_done(cut: Plan, move: Move) -> bool:
@@ -151,7 +150,7 @@ def _was_done(cut: Plan, move: Move) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Loophole:
-    """A kind of plan that is paid too much: what is wrong with it, how many, the shortest, and what it gets."""
+    """A kind of plan that is paid too much: what is wrong, how many, the shortest of the best paid and its score."""
 
     kind: str
     reasons: tuple[str, ...]
@@ -163,7 +162,7 @@ class Loophole:
 
 @dataclass(frozen=True, slots=True)
 class Findings:
-    """bars: success = the least that a success scores, honest = the least that honest work that earned something does."""
+    """bars: the least that a success scores, and the least that honest work scores that earned something."""
 
     plans: int
     outcomes: Mapping[str, int]
@@ -181,9 +180,7 @@ class Findings:
 def findings(tally: Tally) -> Findings:
     """The classes of plans that fail the oracle and are paid all the same, and of good ones that are punished."""
     flat = [
-        (key, score, count, plan)
-        for key, by_score in tally.scores.items()
-        for score, (count, plan) in by_score.items()
+        (key, score, count, plan) for key, by_score in tally.scores.items() for score, (count, plan) in by_score.items()
     ]
     successes = [score for (outcome, *_), score, _, _ in flat if outcome is Outcome.SUCCESS]
     failures = [score for (outcome, *_), score, _, _ in flat if outcome is not Outcome.SUCCESS]
@@ -226,7 +223,7 @@ def _paid(tally: Tally, key: Key, kind: str, bar: float, below: float | None = N
     ]
     if not caught:
         return []
-    plan, score, _ = min(caught, key=lambda each: _length(each[0]))
+    plan, score, _ = min(caught, key=lambda each: (-each[1], _length(each[0])))
     return [Loophole(kind, tuple(key[1]), sum(count for *_, count in caught), str(plan), score, bar)]
 
 
@@ -243,7 +240,9 @@ def _punished(tally: Tally, best_failure: float) -> Iterator[Loophole]:
         low = [(plan, score, count) for score, (count, plan) in by_score.items() if clean and score < 1 - 1e-6]
         if low:
             plan, score, _ = min(low, key=lambda each: _length(each[0]))
-            yield Loophole("a clean success scores less than 1", reasons, sum(c for *_, c in low), str(plan), score, 1.0)
+            yield Loophole(
+                "a clean success scores less than 1", reasons, sum(c for *_, c in low), str(plan), score, 1.0
+            )
 
 
 def as_json(found: Findings) -> dict[str, Any]:
