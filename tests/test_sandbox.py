@@ -157,7 +157,7 @@ def test_no_number_is_none_with_a_reason_and_the_next_payload_is_asked(number: i
     ],
 )
 def test_a_file_without_a_reward_is_refused_at_once(source: str, said: str, write: Write) -> None:
-    with pytest.raises(SandboxError, match="reward.py") as caught:
+    with pytest.raises(SandboxError, match=r"reward\.py") as caught:
         Sandbox(write(source))
     assert said in str(caught.value)
 
@@ -169,7 +169,7 @@ def test_a_missing_file_is_said(tmp_path: Path) -> None:
 
 def test_a_script_as_a_platform_hands_it_out_runs(write: Write) -> None:
     """With the line that pastes the payload into the source, which is taken off."""
-    source = "import json\ndef cal_reward(payload):\n    return json.loads(payload)['score']\nprint(cal_reward({{payload}}))\n"
+    source = body("return json.loads(payload)['score']", "import json") + "print(cal_reward({{payload}}))\n"
     with Sandbox(write(source)) as sandbox:
         assert sandbox.score(json.dumps({"score": 0.25})).value == 0.25
 
