@@ -129,9 +129,9 @@ def test_a_file_of_the_users_is_audited_too(tmp_path: Path, capsys: pytest.Captu
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        (None, "neither one of grounded, seed_compat nor a file"),
-        ("x = 1", "no function cal_reward"),
-        ("raise ValueError('no')", "cannot be loaded: ValueError: no"),
+        (None, "no such file"),
+        ("x = 1", "KeyError: 'cal_reward'"),
+        ("raise ValueError('no')", "ValueError: no"),
         ("def cal_reward(payload): return 1 / 0", "no score for a plain success"),
         ("def cal_reward(payload): return True", "no score for a plain success"),
         ("def cal_reward(payload): return float('nan')", "no score for a plain success"),

@@ -181,7 +181,7 @@ def broken(function: Callable[..., Any]) -> Callable[..., Any]:
         (["--credit", "step"], "credit: expected one of trajectory, turn, got 'step'"),
         (["--credit", "turn", "--turn_weight", "1.5"], "turn_weight: expected a number from 0 to 1, got 1.5"),
         (["--credit", "turn", "--importance_sampling_level", "sequence"], "credit turn needs"),
-        (["--reward", "best"], "reward: expected one of grounded, seed_compat, got 'best'"),
+        (["--reward", "best"], "reward: expected one of grounded, seed_compat, or a file"),
         (["--per_device_train_batch_size", "200"], "rows are fewer than the"),
         (["--steps_per_generation", "4", "--save_steps", "1"], "save_steps 1 falls inside a block"),
     ],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from pathlib import Path
 
 STAGES = ("sft", "grpo")
 REWARDS = ("grounded", "seed_compat")
@@ -18,7 +19,9 @@ class RunArguments:
     model: str = field(default="models/tiny", metadata={"help": "Folder (or hub name) of the policy to start from."})
     data: str = field(default="runs/data/train", metadata={"help": "JSONL file or folder of rows to train on."})
     skip_bad: bool = field(default=False, metadata={"help": "Set rows that cannot be read aside and go on."})
-    reward: str = field(default="grounded", metadata={"help": f"Reward of GRPO: {' or '.join(REWARDS)}."})
+    reward: str = field(
+        default="grounded", metadata={"help": f"Reward of GRPO: {', '.join(REWARDS)}, or a Python file."}
+    )
     credit: str = field(
         default="trajectory",
         metadata={"help": "A token is worth what its trajectory (plain GRPO) or its turn earned: docs/credit.md."},
@@ -49,7 +52,11 @@ class RunArguments:
             value = getattr(self, name)
             if not isinstance(value, int) or isinstance(value, bool) or value < 1:
                 raise ValueError(f"{name}: expected a whole number of at least 1, got {value!r}")
-        choices = {"stage": STAGES, "reward": REWARDS, "transcripts": TRANSCRIPTS, "credit": CREDITS}
+        if self.reward not in REWARDS and not Path(self.reward).is_file():
+            raise ValueError(
+                f"reward: expected one of {', '.join(REWARDS)}, or a file with cal_reward(payload), got {self.reward!r}"
+            )
+        choices = {"stage": STAGES, "transcripts": TRANSCRIPTS, "credit": CREDITS}
         for name, allowed in choices.items():
             if getattr(self, name) not in allowed:
                 raise ValueError(f"{name}: expected one of {', '.join(allowed)}, got {getattr(self, name)!r}")

@@ -22,10 +22,8 @@ from trl import GRPOConfig, SFTConfig, SFTTrainer, TrlParser
 
 from data.reader import read_rows
 from data.schema import Row
-from env.types import Trajectory
-from rewards import grounded, seed_compat
 from rewards.rubric import Rubric, RubricError
-from rewards.score import Score
+from rewards.sandbox import SandboxError
 from training.arguments import RunArguments
 from training.chat import ChatFormat, TemplateError
 from training.models import ModelError, load_chat, load_model, quiet
@@ -38,6 +36,7 @@ from training.preflight import (
     check_save_steps,
 )
 from training.rollout import Budget
+from training.scorers import scorer, source_hash
 from training.sft import batched_by_length, transcripts
 from training.signal import Silence
 from training.trainer import (
@@ -70,7 +69,10 @@ def run(argv: Sequence[str]) -> int:
         print(json.dumps(resolved(ours, args, rows), indent=1, ensure_ascii=False, default=str))
         return 0
     checkpoint = _checkpoint(ours, args)
-    trainer = (sft_trainer if ours.stage == "sft" else grpo_trainer)(ours, args, rows, chat)
+    try:
+        trainer = (sft_trainer if ours.stage == "sft" else grpo_trainer)(ours, args, rows, chat)
+    except SandboxError as error:
+        raise RunError(_one_line(error)) from error
     _write_run_file(ours, args, rows, checkpoint)
     started = time.monotonic()
     try:
@@ -150,7 +152,7 @@ def grpo_trainer(ours: RunArguments, args: GRPOConfig, rows: Sequence[Row], chat
     rollouts = Rollouts(
         rows,
         chat,
-        SCORERS[ours.reward],
+        scorer(ours.reward),
         max_turns=ours.max_turns,
         budget=Budget(ours.turn_tokens, args.max_completion_length),
         max_infrastructure_share=ours.max_infrastructure_share,
@@ -168,25 +170,6 @@ def grpo_trainer(ours: RunArguments, args: GRPOConfig, rows: Sequence[Row], chat
     trainer.turn_weight = ours.turn_weight if ours.credit == "turn" else None
     _readable(trainer, args, lambda: trainer.silent)
     return trainer
-
-
-def _grounded(row: Row, trajectory: Trajectory) -> Score | None:
-    return grounded.score(trajectory, Rubric.from_dict(row.task.rubric, trajectory.reference_output))
-
-
-def _seed_compat(row: Row, trajectory: Trajectory) -> Score | None:
-    """AgentArts' reward for the update; success and violations still by `grounded`, so that runs can be compared."""
-    honest = _grounded(row, trajectory)
-    if honest is None:
-        return None
-    total = seed_compat.score_payload(json.dumps(trajectory.to_payload(), ensure_ascii=False))
-    turns = max(1, len(trajectory.turns))
-    return Score(
-        total, {}, (0.0,) * (turns - 1) + (total,), honest.success, honest.clean, honest.earned, honest.violations
-    )
-
-
-SCORERS = {"grounded": _grounded, "seed_compat": _seed_compat}
 
 
 def resolved(ours: RunArguments, args: Any, rows: Sequence[Row]) -> dict[str, Any]:
@@ -209,6 +192,7 @@ def resolved(ours: RunArguments, args: Any, rows: Sequence[Row]) -> dict[str, An
         completions = args.per_device_train_batch_size * args.world_size * args.steps_per_generation
         facts |= {
             "reward": ours.reward,
+            "reward_sha256": source_hash(ours.reward),
             "credit": ours.credit,
             "completions_per_generation": completions,
             "prompts_per_generation": completions // args.num_generations,

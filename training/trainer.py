@@ -24,15 +24,14 @@ from trl.models import unwrap_model_for_generation
 from trl.trainer.utils import RepeatSampler, nanstd
 
 from data.schema import Row
-from env.types import StopReason, Trajectory
+from env.types import StopReason
 from rewards.score import Score
 from training.buckets import bucketed
 from training.chat import ChatFormat
 from training.credit import Earnings, turn_advantages
 from training.rollout import Budget, Rollout, Sampling, roll_out
+from training.scorers import Scorer
 from training.signal import Member, Silence, member, silence
-
-Scorer = Callable[[Row, Trajectory], Score | None]
 
 
 class TooManyFailures(RuntimeError):
@@ -130,6 +129,7 @@ class Rollouts:
                     "reward": score.total if score is not None else None,
                     "score": asdict(score) if score is not None else None,
                     "sampled_tokens": sum(rollout.mask),
+                    "rubric": row.task.rubric,
                     "payload": rollout.trajectory.to_payload(),
                 },
                 ensure_ascii=False,
