@@ -17,6 +17,7 @@ from typing import Any
 from jsonschema_rs import Draft202012Validator, ValidationError, ValidationErrorKind
 
 from env import yaml_strict
+from env.policies import Policies, from_contract
 from env.types import JSON, ErrorCode, ToolError
 from env.yaml_strict import Document, Keys
 
@@ -41,6 +42,18 @@ class ContractError(Exception):
 
 
 @dataclass(frozen=True)
+class Transport:
+    """How a tool is reached. kind: local (a Python function), mcp or http. options: as the kind needs them."""
+
+    kind: str
+    options: Mapping[str, JSON]
+
+
+LOCAL = Transport("local", {})
+NO_POLICIES = Policies(timeout_ms=5_000)
+
+
+@dataclass(frozen=True)
 class ToolContract:
     """One declared tool. Made by `load`; schemas are shared values, not to be changed."""
 
@@ -58,6 +71,9 @@ class ToolContract:
     requires: tuple[str, ...] = ()
     produces: tuple[str, ...] = ()
     upstream_dependencies: tuple[str, ...] = ()
+    compensate: str | None = None  # the tool that undoes a call of this one
+    policies: Policies = NO_POLICIES
+    transport: Transport = LOCAL
     _input: Draft202012Validator = field(init=False, repr=False, compare=False)
     _output: Draft202012Validator = field(init=False, repr=False, compare=False)
 
@@ -76,7 +92,13 @@ class ToolContract:
         for key in ("input_schema", "output_schema"):
             _check_schema(document, key)
         _check_input(document)
-        values = {_ATTRIBUTES.get(key, key): _frozen(value) for key, value in document.value.items()}
+        _check_idempotent(document)
+        fields = document.value
+        values = {_ATTRIBUTES.get(key, key): _frozen(fields[key]) for key in fields if key not in _POLICIES}
+        values["policies"] = from_contract(fields, fields.get("timeout", 5_000), fields.get("latency_ms", 0))
+        if "transport" in fields:
+            options = fields["transport"]
+            values["transport"] = Transport(options["kind"], {key: options[key] for key in options if key != "kind"})
         return cls(path=document.path, line=document.line("name"), **values)
 
     def check_arguments(self, arguments: Mapping[str, JSON]) -> dict[str, JSON]:
@@ -344,10 +366,49 @@ def _is_count(value: JSON) -> bool:
     return type(value) is int and 0 <= value < MAX_NUMBER
 
 
+Holds = Callable[[JSON], bool]
+
+
+def _is_positive(value: JSON) -> bool:
+    return type(value) in (int, float) and 0 < value < MAX_NUMBER
+
+
+def _is_above_zero(value: JSON) -> bool:
+    return _is_count(value) and value > 0
+
+
+def _is_codes(value: JSON) -> bool:
+    return _is_texts(value) and all(code in [*ErrorCode] and ErrorCode(code).retryable for code in value)
+
+
+def _is_text_map(value: JSON) -> bool:
+    return isinstance(value, dict) and all(_is_text(key) and _is_text(inner) for key, inner in value.items())
+
+
+def _has(value: JSON, required: Mapping[str, Holds], optional: Mapping[str, Holds]) -> bool:
+    """Whether `value` is an object with these members, each of which holds, and no others."""
+    if not isinstance(value, dict) or not required.keys() <= value.keys() <= {*required, *optional}:
+        return False
+    return all({**required, **optional}[key](inner) for key, inner in value.items())
+
+
+def _is_transport(value: JSON) -> bool:
+    kind = value.get("kind") if isinstance(value, dict) else None
+    if kind == "local":
+        return bool(value.keys() == {"kind"})
+    if kind == "mcp":
+        return _has(value, {"kind": _is_text, "server": _is_text}, {"tool": _is_text, "schema_hash": _is_text})
+    if kind != "http":
+        return False
+    methods = ("GET", "POST", "PUT", "PATCH", "DELETE")
+    required: dict[str, Holds] = {"kind": _is_text, "method": lambda value: value in methods, "url": _is_text}
+    return _has(value, required, {"headers": _is_text_map, "arguments": _is_text_map, "result": _is_text_map})
+
+
 @dataclass(frozen=True)
 class _Field:
     expected: str
-    holds: Callable[[JSON], bool]
+    holds: Holds
     required: bool = False
 
 
@@ -367,7 +428,29 @@ _FIELDS: Mapping[str, _Field] = {
     "requires": _TEXTS,
     "produces": _TEXTS,
     "upstream_dependencies": _TEXTS,
+    "compensate": _Field("the name of the tool that undoes this one", _is_name),
+    "retry_strategy": _Field(
+        "{max_attempts: a whole number from 1, backoff_factor: a number above 0, retry_on: retryable error codes}",
+        lambda value: _has(
+            value, {"max_attempts": _is_above_zero}, {"backoff_factor": _is_positive, "retry_on": _is_codes}
+        ),
+    ),
+    "circuit_breaker": _Field(
+        "{failures: a whole number from 1, reset: seconds}",
+        lambda value: _has(value, {"failures": _is_above_zero, "reset": _is_positive}, {}),
+    ),
+    "rate_limit": _Field(
+        "{calls: a whole number from 1, per: seconds}",
+        lambda value: _has(value, {"calls": _is_above_zero, "per": _is_positive}, {}),
+    ),
+    "cache": _Field("{ttl: seconds}", lambda value: _has(value, {"ttl": _is_positive}, {})),
+    "transport": _Field(
+        "{kind: local}, {kind: mcp, server, tool?, schema_hash?} or {kind: http, method, url, headers?, arguments?, "
+        "result?}",
+        _is_transport,
+    ),
 }
+_POLICIES = ("retry_strategy", "circuit_breaker", "rate_limit", "cache", "transport")
 _ATTRIBUTES = {"timeout": "timeout_ms"}
 
 
@@ -390,6 +473,15 @@ def _check_fields(document: Document) -> None:
             raise _error(document, (), f"{key} is missing; expected {wanted.expected}")
         if key in document.value and not wanted.holds(document.value[key]):
             raise _error(document, (key,), f"{key}: expected {wanted.expected}, got {shown(document.value[key])}")
+
+
+def _check_idempotent(document: Document) -> None:
+    """What may run a call twice, or not at all, is for tools that do not mind."""
+    if document.value.get("idempotent"):
+        return
+    for key in ("retry_strategy", "cache"):
+        if key in document.value:
+            raise _error(document, (key,), f"{key}: expected idempotent: true beside it, the tool may run again")
 
 
 def _check_schema(document: Document, key: str) -> None:

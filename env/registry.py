@@ -17,7 +17,9 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from env.clock import Clock, VirtualClock
 from env.contract import ContractError, ToolContract, json_copy, shown
+from env.policies import Report, State, guarded_call
 from env.types import JSON, ErrorCode, ToolCall, ToolError, ToolResult
 
 log = logging.getLogger(__name__)
@@ -51,10 +53,14 @@ class CallEvent:
     status: str
     code: ErrorCode | None
     duration_s: float
+    attempts: int = 1
+    cached: bool = False
+    transport: str = "local"
 
 
 Observer = Callable[[CallEvent], None]
-Clock = Callable[[], float]
+Timer = Callable[[], float]
+Caller = Callable[[ToolContract, dict[str, JSON]], JSON]  # reaches the tools of a transport; raises ToolError
 
 
 class Registry:
@@ -65,7 +71,7 @@ class Registry:
     """
 
     def __init__(
-        self, tools: Iterable[Tool], *, on_call: Observer | None = None, clock: Clock = time.perf_counter
+        self, tools: Iterable[Tool], *, on_call: Observer | None = None, clock: Timer = time.perf_counter
     ) -> None:
         self._tools: dict[str, Tool] = {}
         for tool in sorted(tools, key=lambda tool: tool.contract.name):
@@ -73,10 +79,13 @@ class Registry:
         self._on_call = on_call
         self._clock = clock
         self._world: object = None
+        self._time: Clock = VirtualClock()
+        self._states: dict[str, State] = {}
+        self._callers: Mapping[str, Caller] = {}
 
     @classmethod
     def load_tools_from_directory(
-        cls, path: Path | str, package: str, *, on_call: Observer | None = None, clock: Clock = time.perf_counter
+        cls, path: Path | str, package: str, *, on_call: Observer | None = None, clock: Timer = time.perf_counter
     ) -> Registry:
         """The tools of one directory: each `<stem>.yaml` with the function of its name in `<package>.<stem>`.
 
@@ -103,10 +112,19 @@ class Registry:
         """The function schemas for the prompt, in the order of `names`."""
         return [tool.contract.for_model() for tool in self._tools.values()]
 
-    def bind(self, world: object) -> Registry:
-        """The same tools on one episode's world; whatever a call leaves behind belongs to this copy."""
+    def bind(
+        self, world: object, *, clock: Clock | None = None, callers: Mapping[str, Caller] | None = None
+    ) -> Registry:
+        """The same tools on one episode's world; whatever a call leaves behind belongs to this copy.
+
+        clock: the episode's, for latencies, timeouts, retries, breakers and caches (default: a virtual one). callers:
+        how to reach the tools of other transports than local, by kind.
+        """
         bound = copy.copy(self)
         bound._world = world
+        bound._time = clock or VirtualClock()
+        bound._states = {}
+        bound._callers = callers or {}
         return bound
 
     def tool_call(self, name: str, /, **arguments: JSON) -> ToolResult:
@@ -117,17 +135,20 @@ class Registry:
         """Run one call. Whatever the model or the tool does wrong is in the result; nothing is raised for it."""
         started = self._clock()
         tool = self._tools.get(call.name)
-        outcome = self._run(tool, call) if tool else Outcome(None, self._not_found(call.name))
+        report = Report()
+        outcome = self._run(tool, call, report) if tool else Outcome(None, self._not_found(call.name))
         if self._on_call:
             name = call.name if tool else NOT_REGISTERED
-            self._on_call(CallEvent(name, outcome.result.status, outcome.result.code, self._clock() - started))
+            kind = tool.contract.transport.kind if tool else "local"
+            result, seconds = outcome.result, self._clock() - started
+            self._on_call(CallEvent(name, result.status, result.code, seconds, report.attempts, report.cached, kind))
         return outcome
 
-    def _run(self, tool: Tool, call: ToolCall) -> Outcome:
+    def _run(self, tool: Tool, call: ToolCall, report: Report) -> Outcome:
         arguments = None
         try:
             arguments = tool.contract.check_arguments(call.arguments)
-            return Outcome(arguments, ToolResult.success(self._data(tool, arguments), tool=call.name))
+            return Outcome(arguments, ToolResult.success(self._data(tool, arguments, report), tool=call.name))
         except ToolError as error:
             return Outcome(arguments, ToolResult.error(error.code, error.detail, tool=call.name))
         except Exception as error:
@@ -136,9 +157,26 @@ class Registry:
             log.exception("tool %s failed with an exception that is no ToolError", call.name)
             return Outcome(arguments, ToolResult.error(ErrorCode.INTERNAL_ERROR, type(error).__name__, tool=call.name))
 
-    def _data(self, tool: Tool, arguments: Mapping[str, JSON]) -> JSON:
+    def _data(self, tool: Tool, arguments: dict[str, JSON], report: Report) -> JSON:
+        policies = tool.contract.policies
+        if policies.none:
+            report.attempts = 1
+            return tool.contract.check_output(self._reach(tool, arguments))
+        state = self._states.get(tool.contract.name)
+        if state is None:
+            state = self._states[tool.contract.name] = State(policies, self._time)
+        call = guarded_call(lambda given: self._reach(tool, given), policies, self._time, report, state)
+        return tool.contract.check_output(call(arguments))
+
+    def _reach(self, tool: Tool, arguments: dict[str, JSON]) -> JSON:
         # The tool works on a copy: the arguments end up in the trajectory as they were when it was called.
-        return tool.contract.check_output(tool.function(self._world, **json_copy(arguments)))
+        kind = tool.contract.transport.kind
+        if kind == "local":
+            return tool.function(self._world, **json_copy(arguments))
+        caller = self._callers.get(kind)
+        if caller is None:
+            raise ToolError(ErrorCode.UNAVAILABLE, f"nothing here can reach tools over {kind}")
+        return caller(tool.contract, json_copy(arguments))
 
     def _not_found(self, name: str) -> ToolResult:
         nearest = difflib.get_close_matches(name[:64], self.names, n=3)
@@ -155,6 +193,8 @@ class Registry:
 
 def _load(file: Path, package: str) -> Tool:
     contract = ToolContract.load(file)
+    if contract.transport.kind != "local":
+        return Tool(contract, _elsewhere)
     module = _module(contract, contract.module_path or f"{package}.{file.stem}")
     function = vars(module).get(contract.name)
     if not inspect.isfunction(function):
@@ -163,6 +203,10 @@ def _load(file: Path, package: str) -> Tool:
         raise _mismatch(contract, module.__name__, "it is async; write it synchronously, is_async concerns callers")
     _check_signature(contract, module.__name__, function)
     return Tool(contract, function)
+
+
+def _elsewhere(world: object, **arguments: JSON) -> JSON:
+    raise AssertionError("a tool of another transport is reached by its caller")
 
 
 def _module(contract: ToolContract, name: str) -> ModuleType:
