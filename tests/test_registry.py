@@ -267,8 +267,9 @@ def test_one_event_per_call() -> None:
     watched.tool_call("toy", a=1)
     watched.tool_call("made_up")
     assert events == [
-        CallEvent("toy", "success", None, 0.5),
-        CallEvent("toy", "error", ErrorCode.INVALID_ARGUMENTS, 0.5),
-        CallEvent(NOT_REGISTERED, "error", ErrorCode.TOOL_NOT_FOUND, 0.5),
+        CallEvent("toy", "success", None, 0.5, attempts=1),
+        CallEvent("toy", "error", ErrorCode.INVALID_ARGUMENTS, 0.5, attempts=0),
+        CallEvent(NOT_REGISTERED, "error", ErrorCode.TOOL_NOT_FOUND, 0.5, attempts=0),
     ]
-    assert {field.name for field in dataclasses.fields(CallEvent)} == {"tool", "status", "code", "duration_s"}
+    names = {"tool", "status", "code", "duration_s", "attempts", "cached", "transport"}  # no arguments, no data
+    assert {field.name for field in dataclasses.fields(CallEvent)} == names
