@@ -51,12 +51,19 @@ def _good(task: Task, episode: Episode, rng: random.Random) -> str:
 
 def _own_email(task: Task, episode: Episode, rng: random.Random) -> str:
     """Does not ask who the manager is, and gives the person's own address as the manager's."""
-    steps = [step for step in task.rubric["steps"] if step["tool"] != ORG]
-    if len(episode.steps) < len(steps):
+    if not episode.steps:
         return oracle_turn(task, episode)
-    results = _results(episode)
-    email = results[SEARCH]["matches"][0]["email"]
-    return say(task, task.ask, days=results.get(LEAVE, {}).get("total_days", 0), email=email)
+    return say(task, task.ask, email=_result(episode, SEARCH)["matches"][0]["email"])
+
+
+def _no_leave_unseen(task: Task, episode: Episode, rng: random.Random) -> str:
+    """Looks the manager up and not the leave, and says that there was none."""
+    if not episode.steps:
+        return oracle_turn(task, episode)
+    if len(episode.steps) == 1:
+        return call_text(ORG, {"emp_id": _result(episode, SEARCH)["matches"][0]["emp_id"]})
+    manager = _result(episode, ORG)["manager"]
+    return say(task, task.ask, days=0, email=manager["email"]) if manager else say(task, "no_manager")
 
 
 def _made_up_id(task: Task, episode: Episode, rng: random.Random) -> str:
@@ -101,19 +108,19 @@ def _goes_on(task: Task, episode: Episode, rng: random.Random) -> str:
 # ask -> habits with their share of the episodes. Where the shares of an ask add up to more than a half, a model that
 # imitates these logs prefers the habit; where they add up to less, it now and then falls into it.
 HABITS: Mapping[str, tuple[tuple[Turn, float], ...]] = {
-    "leave_and_email": ((_own_email, 0.6),),
-    "manager_email": ((_own_email, 0.2), (_made_up_id, 0.15)),
-    "manager_name": ((_made_up_id, 0.3),),
+    "leave_and_email": ((_no_leave_unseen, 0.6),),
+    "manager_email": ((_own_email, 0.1), (_made_up_id, 0.1)),
+    "manager_name": ((_made_up_id, 0.1),),
     "leave_today": ((_skips_leave, 0.6),),
     "leave_period": ((_skips_search, 0.3),),
     "leave_by_id": ((_searches_id, 0.6),),
-    "manager_by_id": ((_searches_id, 0.3),),
+    "manager_by_id": ((_searches_id, 0.2),),
     NOBODY: ((_goes_on, 0.55),),
 }
 
 
-def _results(episode: Episode) -> dict[str, Any]:
-    return {step.name: step.result.data for step in episode.steps}
+def _result(episode: Episode, tool: str) -> Any:
+    return next(step.result.data for step in episode.steps if step.name == tool)
 
 
 def _asks_leave(task: Task, rng: random.Random) -> str:

@@ -43,8 +43,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         "--sft_steps",
         type=int,
         nargs="+",
-        default=[1000],
-        help="SFT up to these steps in turn; the learning rate falls towards the end of each (default: 1000)",
+        default=[1300],
+        help="SFT up to these steps in turn; the learning rate falls towards the end of each (default: 1300)",
     )
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args(argv)
@@ -69,7 +69,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         sft_stage(options.work, steps, options.seed)
     install(options.work / "sft", options.out)
     record = {
-        "command": " ".join(["python -m scripts.make_tiny_model", *(argv if argv is not None else sys.argv[1:])]),
+        "command": _command(parser, options),
         "seed": options.seed,
         "rows": options.rows,
         **copied,
@@ -78,6 +78,16 @@ def main(argv: Sequence[str] | None = None) -> int:
     (options.out / "made.json").write_text(json.dumps(record, indent=1) + "\n", "utf-8")
     print(f"{options.out}: {record['parameters']:,} parameters")
     return 0
+
+
+def _command(parser: argparse.ArgumentParser, options: argparse.Namespace) -> str:
+    """What makes the same policy: the arguments that are not the default, folders left out."""
+    words = ["python -m scripts.make_tiny_model"]
+    for name in ("rows", "copy_steps", "sft_steps", "seed"):
+        value = getattr(options, name)
+        if value != parser.get_default(name):
+            words += [f"--{name}", *map(str, value if isinstance(value, list) else [value])]
+    return " ".join(words)
 
 
 def copy_stage(folder: Path, count: int, limit: int, seed: int) -> dict[str, Any]:

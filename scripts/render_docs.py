@@ -26,6 +26,10 @@ WORDS = {
         "[docs/results/demo.json](docs/results/demo.json), written by `{command}`.",
         "kinds": "| kind | asks for | before | after |",
         "failures": "| failure class | before | after |",
+        "audit": "| reward | plans | open classes | paid worst: plan and score | cheats paid | honest work punished |",
+        "audit_source": "Least score of a success and of honest partial work, every class and every probe: "
+        "[docs/results/audit.json](docs/results/audit.json), written by `{command}`.",
+        "nothing": "none",
     },
     "zh": {
         "head": "| 种子 | 训练前（留出集成功率） | GRPO 之后 | 平均得分 | 手写问题，之前 | 之后 | 训练用时 |",
@@ -34,6 +38,10 @@ WORDS = {
         "[docs/results/demo.json](docs/results/demo.json)，由 `{command}` 生成。",
         "kinds": "| 类别 | 问的是什么 | 之前 | 之后 |",
         "failures": "| 失败类型 | 之前 | 之后 |",
+        "audit": "| 奖励 | 枚举的路径 | 漏洞类别 | 最亏的例子和得分 | 得手的作弊玩家 | 被惩罚的诚实行为 |",
+        "audit_source": "成功与诚实部分完成的最低分、每个类别和每个探针："
+        "[docs/results/audit.json](docs/results/audit.json)，由 `{command}` 生成。",
+        "nothing": "无",
     },
 }
 KINDS = {
@@ -132,6 +140,24 @@ def example(language: str) -> str:
     return "\n".join([*lines, "```"])
 
 
+def audit(language: str) -> str:
+    """What the audit found about each reward."""
+    result, words = load("audit"), WORDS[language]
+    lines = [words["audit"], "|" + "---|" * 6]
+    for found in result["audits"]:
+        worst = max(found["loopholes"], key=lambda each: each["score"], default=None)
+        cells = [
+            f"`{found['reward']}`",
+            f"{found['plans']:,}",
+            str(len(found["loopholes"])),
+            f"`{worst['example']}` {worst['score']:.2f}" if worst else words["nothing"],
+            ", ".join(found["players_paid"]) or words["nothing"],
+            str(len(found["punished"]) + len(found["broken"]) + sum(bool(each["wrong"]) for each in found["probes"])),
+        ]
+        lines.append("| " + " | ".join(cells) + " |")
+    return "\n".join([*lines, "", words["audit_source"].format(command=result["command"])])
+
+
 def policy(language: str) -> str:
     """How the embedded policy was made."""
     made = load("demo")["policy"]
@@ -144,6 +170,7 @@ BLOCKS: Mapping[str, Callable[[str], str]] = {
     "failures": failures,
     "example": example,
     "policy": policy,
+    "audit": audit,
 }
 
 

@@ -202,9 +202,9 @@ class World:
         if person is None:
             return None
         row = self._db.execute(
-            "SELECT emp_id, name, name_en, email FROM people JOIN ids USING(person) WHERE person = ?", (person,)
+            "SELECT email, name, name_en, emp_id FROM people JOIN ids USING(person) WHERE person = ?", (person,)
         ).fetchone()
-        return dict(zip(("emp_id", "name", "name_en", "email"), row, strict=True))
+        return dict(zip(("email", "name", "name_en", "emp_id"), row, strict=True))
 
 
 def alias_key(text: str) -> str:
