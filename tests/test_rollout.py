@@ -32,7 +32,7 @@ from training.tiny import new_model, train_tokenizer
 
 AMPLE = Budget(turn_tokens=200, completion_tokens=1200)
 GREEDY = Sampling(temperature=0)
-WARM = Sampling(temperature=0.8)
+WARM = Sampling(temperature=0.7)
 STRONG = 10.0  # a nudge that prevails most of the time
 
 
