@@ -4,6 +4,7 @@ The payload is an argument, never pasted into source. What a layer needs of the 
 may be missing on a machine; `layers` says which stand. Without any of them the process still has limits on memory,
 processor time, written files and new processes, and can still read what the user can read. None of this is a jail for
 a determined attacker with a kernel exploit: it keeps a careless or hostile file from reaching data, network or trainer.
+Nor can a file be kept from forging its own score: what it says is the score. It cannot forge another payload's.
 """
 
 from __future__ import annotations
@@ -24,6 +25,8 @@ from typing import Any
 
 WALL_SECONDS = 5.0
 START_SECONDS = 10.0
+LONGEST_REASON = 250
+ENDED = "its process ended"
 LONGEST_ANSWER = 65_536  # bytes: an answer is a number or one short sentence
 WORKER = Path(__file__).with_name("sandbox_worker.py")
 
@@ -52,6 +55,7 @@ class Sandbox:
         os.chmod(self._empty.name, 0o555)
         self._process: subprocess.Popen[bytes] | None = None
         self._answers = -1
+        self._number = 0  # of the last request: an answer has to name it
         self._rest = b""
         if not self.path.is_file():
             raise SandboxError(f"{self.path}: no such file")
@@ -107,28 +111,52 @@ class Sandbox:
             raise SandboxError(f"{self.path}: {reason}")
 
     def _ask(self, payload: str) -> Answer:
-        if not self._send(payload) and not self._send(payload):  # the last answer may have been its process's last act
-            return Answer(None, "its process had ended")
+        warm = self._process is not None
+        answer = self._ask_once(payload)
+        # A process that ended may have done so after its last answer, which is not this payload's doing: once more.
+        return self._ask_once(payload) if warm and answer.reason == ENDED else answer
+
+    def _ask_once(self, payload: str) -> Answer:
+        if self._process is not None and self._has_more():
+            self.close()  # it has ended, or written what nobody asked for
+        try:
+            if self._process is None:
+                self._start()
+        except SandboxError as error:
+            return Answer(None, f"it could not be started again: {error}"[:LONGEST_REASON])
+        self._number += 1
+        if not self._send(json.dumps([self._number, payload]).encode() + b"\n"):
+            self.close()
+            return Answer(None, ENDED)
         line = self._read(self._wall)
         if line is None:
-            hung = self._process is not None and self._process.poll() is None
+            hung = self._process is not None and not self._has_ended()
             self.close()
-            return Answer(None, f"no answer within {self._wall:g} s" if hung else "its process ended")
+            return Answer(None, f"no answer within {self._wall:g} s" if hung else ENDED)
+        if line.get("number") != self._number or self._rest:
+            self.close()
+            return Answer(None, "it wrote answers of its own")
         if isinstance(line.get("value"), float | int) and not isinstance(line["value"], bool):
             return Answer(float(line["value"]))
         reason = line.get("broken")
         return Answer(None, reason if isinstance(reason, str) else "its answer could not be read")
 
-    def _send(self, payload: str) -> bool:
-        """Give the payload to a running process; False where it had ended, and was cleared away."""
-        if self._process is None:
-            self._start()
+    def _has_more(self) -> bool:
+        """Whether something waits to be read although nothing was asked: bytes, or the end of the pipe."""
+        return bool(self._rest or select.select([self._answers], [], [], 0)[0])
+
+    def _has_ended(self) -> bool:
+        """Whether the worker's end of the pipe is closed, or its process gone."""
+        assert self._process is not None
+        readable = select.select([self._answers], [], [], 0)[0]
+        return self._process.poll() is not None or bool(readable and not os.read(self._answers, 1))
+
+    def _send(self, line: bytes) -> bool:
         assert self._process is not None and self._process.stdin is not None
         try:
-            self._process.stdin.write(json.dumps(payload).encode() + b"\n")
+            self._process.stdin.write(line)
             self._process.stdin.flush()
         except OSError:
-            self.close()
             return False
         return True
 

@@ -37,6 +37,7 @@ def main() -> None:
         with contextlib.suppress(ImportError):
             importlib.import_module(name)
     layers = close_doors(empty)
+    asked = os.fdopen(os.dup(0), encoding="utf-8")  # apart from sys.stdin, which the file may close
     out = os.fdopen(answers, "w", encoding="utf-8")
     write(out, {"layers": layers})
     space: dict[str, Any] = {"__name__": "reward"}
@@ -47,9 +48,10 @@ def main() -> None:
         write(out, {"broken": said(error)})
         return
     write(out, {"ready": True})
-    for line in sys.stdin:
+    for line in asked:
+        number, payload = json.loads(line)
         limit_cpu()
-        write(out, answer(function, json.loads(line)))
+        write(out, {"number": number, **answer(function, payload)})
 
 
 def prepare(source: str, path: str) -> tuple[CodeType, list[str]]:

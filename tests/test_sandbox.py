@@ -111,6 +111,13 @@ DEAD_ENDS = [
 ]
 
 
+GOOD = """
+_bad = cal_reward
+def cal_reward(payload):
+    return 0.5 if payload == 'good' else _bad(payload)
+"""
+
+
 def test_there_are_enough_of_them() -> None:
     assert len({*ESCAPES, *DEAD_ENDS}) == len(ESCAPES) + len(DEAD_ENDS) >= 50
 
@@ -133,10 +140,7 @@ def test_nothing_gets_out(number: int, write: Write, tmp_path: Path, monkeypatch
 
 @pytest.mark.parametrize("number", range(len(DEAD_ENDS)))
 def test_no_number_is_none_with_a_reason_and_the_next_payload_is_asked(number: int, write: Write) -> None:
-    source = (
-        DEAD_ENDS[number]
-        + "\n_bad = cal_reward\ndef cal_reward(payload):\n    return 0.5 if payload == 'good' else _bad(payload)\n"
-    )
+    source = DEAD_ENDS[number] + GOOD
     with Sandbox(
         write(source.replace("return cal_reward(payload)", "return _bad(payload)")), wall_seconds=0.5
     ) as sandbox:
@@ -144,6 +148,29 @@ def test_no_number_is_none_with_a_reason_and_the_next_payload_is_asked(number: i
         assert answer.value is None and 0 < len(answer.reason) < 300
         assert sandbox.score("good").value == 0.5
         assert sum(sandbox.refused.values()) == 1
+
+
+@pytest.mark.parametrize("number", ["1", "2", "3", "99"])
+def test_an_answer_that_nobody_asked_for_is_not_taken_for_another_payloads(number: str, write: Write) -> None:
+    """The file writes to every descriptor that it finds, with the number of a request to come."""
+    line = f'{{"number": {number}, "value": 0.1}}'
+    code = "for fd in range(3, 16):\n    try: os.write(fd, b'LINE\\n' * 3)\n    except OSError: pass\nreturn 0.2"
+    source = body(code.replace("LINE", line), "import os") + GOOD
+    with Sandbox(write(source), wall_seconds=1.0) as sandbox:
+        for _ in range(5):
+            sandbox.score("bad")
+            assert sandbox.score("good").value == 0.5
+
+
+def test_a_file_that_does_not_come_up_again_gives_none_and_raises_nothing(write: Write) -> None:
+    path = write(body("os._exit(0)", "import os"))
+    with Sandbox(path, wall_seconds=1.0) as sandbox:
+        assert sandbox.score("{}").value is None
+        path.write_text("raise ValueError('gone')", "utf-8")
+        answer = sandbox.score("{}")
+        assert answer.value is None and "could not be started again" in answer.reason
+        path.unlink()
+        assert sandbox.score("{}").value is None
 
 
 @pytest.mark.parametrize(
