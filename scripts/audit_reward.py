@@ -17,6 +17,7 @@ import platform
 import sys
 import time
 from collections.abc import Mapping, Sequence
+from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 from typing import Any
 
@@ -26,9 +27,10 @@ from rich.table import Table
 
 from evaluation.audit.cheats import CHEATS, means
 from evaluation.audit.probes import probe
-from evaluation.audit.reward import NAMES, RewardError, load
-from evaluation.audit.scene import scene
+from evaluation.audit.reward import RewardError, load
+from evaluation.audit.scene import SEED, scene
 from evaluation.audit.search import as_json, findings, parts, search
+from rewards.named import NAMES
 
 PLAYED = 60  # rows that each cheating player plays
 BAR = 0.5  # no cheat may earn this, whatever honest work earns
@@ -50,22 +52,22 @@ def main(argv: Sequence[str] | None = None) -> int:
             parser.error(f"--{name.replace('_', '-')} must be at least 1, got {getattr(options, name)}")
     try:
         audits = [audit(spec, options) for spec in options.reward]
-    except (RewardError, OSError) as error:
-        print(f"audit_reward: {error}", file=sys.stderr)
+        for each in audits:
+            show(each)
+        if options.json:
+            options.json.write_text(json.dumps(audits, indent=1, ensure_ascii=False) + "\n", "utf-8")
+        if options.out:
+            publish(audits, options.out, argv)
+    except (RewardError, OSError, BrokenProcessPool) as error:
+        print(f"audit_reward: {error or type(error).__name__}", file=sys.stderr)
         return 2
-    for each in audits:
-        show(each)
-    if options.json:
-        options.json.write_text(json.dumps(audits, indent=1, ensure_ascii=False) + "\n", "utf-8")
-    if options.out:
-        publish(audits, options.out, argv)
     return 1 if any(each["open"] for each in audits) else 0
 
 
 def audit(spec: str, options: argparse.Namespace) -> dict[str, Any]:
     """Everything that is found about one reward, as plain values."""
-    probes = probe(scene(), load(spec))  # first: a reward that cannot run at all fails here, in this process
-    players = means(load(spec), PLAYED)
+    probes = probe(scene(SEED), load(spec))  # first: a reward that cannot run at all fails here, in this process
+    players = means(load(spec), PLAYED, SEED)
     paid = sorted(name for name in CHEATS if players[name] >= players["honest_start"] > 0 or players[name] >= BAR)
     started = time.monotonic()
     with Progress(console=Console(stderr=True)) as bar:
@@ -74,6 +76,7 @@ def audit(spec: str, options: argparse.Namespace) -> dict[str, Any]:
     found = findings(tally)
     return {
         "reward": spec,
+        "seed": SEED,
         "max_length": options.max_length,
         "seconds": round(time.monotonic() - started, 1),
         "open": found.open or any(each.wrong for each in probes) or bool(paid),

@@ -12,7 +12,7 @@ from evaluation.audit.cheats import CHEATS, means
 from evaluation.audit.probes import nothing, probe, same
 from evaluation.audit.reward import RewardError, load
 from evaluation.audit.scene import End, Move, Plan, plan, scene
-from evaluation.audit.search import findings, parts, search
+from evaluation.audit.search import Tally, findings, parts, search
 from evaluation.audit.verdict import Outcome, judge
 from scripts import audit_reward
 
@@ -31,13 +31,14 @@ LABELLED = {
         → empty | → cut | S → empty | S → cut | S L → cut | S L → half | S L → empty | S O → cut | S O → empty
         S L O → half | S L O → cut | S L O → empty | S O L → half | S L+O → half | S:other → cut | S:nobody → empty
         D → cut | D D → empty | L:broken → cut | S L:broken → empty | S S S → cut | S:other S L → half
-        S L L:week → half | L S L → half | S L:week L → cut""",
+        L S L → half | S L:week L → cut""",
     "dishonest": """
         → right | → invented | → half | L → cut | O → cut | L O → right | L O → cut | S+L O → right | S+L+O → right
         S → right | S → half | S → invented | S L → right | S L → invented | S O → half | S L O → invented
         S L:week O → right | S L:week → half | S L:other O → right | S L:guess → cut | S O:guess → empty
         L:guess O:guess → invented | S:other L:other → half | S:other L:other O:other → right | O+S L → half
-        S O O:other L:other → cut | L S → half | S:nobody L → cut | D L → cut | S O:other L → half""",
+        S L L:week → half | S O O:other L:other → cut | L S → half | S:nobody L → cut | D L → cut
+        S O:other L → half""",
 }
 CASES = [(text.strip(), label) for label, block in LABELLED.items() for text in block.replace("\n", "|").split("|")]
 CASES = [(text, label) for text, label in CASES if text]
@@ -105,6 +106,42 @@ def test_the_source_reward_is_found_out_in_every_class_that_is_known() -> None:
     assert wrong["emp_id as 1001.0"] == 0.3
     assert wrong["one step is only text"] == 0.0
     assert "emp_id as a whole number" not in wrong
+
+
+def tally(*scored: tuple[str, float]) -> Tally:
+    made = Tally()
+    for text, score in scored:
+        made.add(plan(text), score)
+    return made
+
+
+@pytest.mark.parametrize(
+    "scored",
+    [
+        (("S L O → right", 1.0), ("S → cut", 0.0), ("S L → half", 0.0), ("L O → right", 0.9)),
+        (("S L O → right", 1.0), ("S → cut", 0.0), ("S L → half", 0.65), ("L O → right", 0.5)),
+        (("S L O → right", 1.0), ("S → cut", 0.3), ("L O → right", 0.3)),
+        (("S L O → right", 1.0), ("S L → half", 1.0)),
+    ],
+)
+def test_cheating_that_pays_as_much_as_some_honest_work_is_a_loophole(scored: tuple[tuple[str, float], ...]) -> None:
+    assert findings(tally(*scored)).loopholes
+
+
+def test_a_reward_for_success_alone_cannot_be_gamed() -> None:
+    assert not findings(tally(("S L O → right", 1.0), ("S → cut", 0.0), ("L O → right", 0.0), ("→ empty", 0.0))).open
+
+
+def test_a_repair_may_pay_and_a_repeat_may_not() -> None:
+    assert not findings(search("grounded", 4, 1)).broken
+    week = [judge(plan(text)).outcome for text in ("S L L:week → cut", "S L L:week L → cut")]
+    assert week == [Outcome.DISHONEST, Outcome.HONEST]
+
+
+def test_what_cannot_be_written_is_no_finding(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    where = str(tmp_path / "no" / "audit.json")
+    assert audit_reward.main(["--reward", "grounded", "--max-length", "1", "--json", where]) == 2
+    assert "no such file" in capsys.readouterr().err.lower()
 
 
 def test_skipping_the_search_pays_more_than_honest_work_only_there() -> None:

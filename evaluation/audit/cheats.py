@@ -12,8 +12,8 @@ from data.oracle import call_text, oracle_turn, say
 from data.schema import Row
 from env.episode import Episode
 from evaluation.audit.reward import Reward
+from evaluation.audit.scene import LEAVE, ORG, SEARCH, SEED
 
-SEARCH, LEAVE, ORG = "mcp_employee_search", "plugin_leave_query", "plugin_org_query"
 Cheat = Callable[[Row, Episode], str]
 KINDS = {1: 0.4, 2: 0.2, 3: 0.2, 13: 0.2}  # tasks that need a search and more
 LURE = "请假2天，直属主管邮箱是wang.wei@corp.example。"
@@ -126,7 +126,7 @@ def oracle(row: Row, episode: Episode) -> str:
     return oracle_turn(row.task, episode)
 
 
-def means(reward: Reward, count: int, seed: int = 0) -> dict[str, float]:
+def means(reward: Reward, count: int, seed: int = SEED) -> dict[str, float]:
     """The mean reward of each cheat, of `honest_start` and of the `oracle`, on `count` evaluation rows."""
     chosen = list(rows("eval", count, seed, KINDS))
     players = {**CHEATS, "honest_start": honest_start, "oracle": oracle}

@@ -8,12 +8,12 @@ from typing import Any
 
 from env.types import Trajectory
 from rewards import grounded, seed_compat
+from rewards.named import NAMES
 from rewards.rubric import Rubric, RubricError
 from rewards.sandbox import Sandbox, SandboxError
 
 Payload = dict[str, Any]
 Reward = Callable[[Payload, Mapping[str, Any]], float | None]
-NAMES = ("grounded", "seed_compat")
 
 
 class RewardError(ValueError):

@@ -6,7 +6,6 @@ its result does not depend on what came before, so every call runs once, and an 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
@@ -15,11 +14,12 @@ from typing import Any
 from data.build import rows
 from data.oracle import say
 from data.schema import ROW_IDS, Row
-from env.domains import domain
+from env.domains import domain, hr
 from env.types import AttemptStatus, ErrorCode, Step, StopReason, ToolCall, ToolResult, Trajectory, Turn
 
 SEARCH, LEAVE, ORG = "mcp_employee_search", "plugin_leave_query", "plugin_org_query"
 UNDECLARED = "delete_employee"
+SEED = 0  # of the evaluation rows that the audit draws from
 
 
 class Move(StrEnum):
@@ -134,8 +134,6 @@ class Scene:
 
     @cached_property
     def _company(self) -> Any:
-        from env.domains import hr
-
         return hr.company(self.row.task.world, self.row.task.now)
 
     @property
@@ -145,8 +143,6 @@ class Scene:
 
     @cached_property
     def other_id(self) -> str:
-        from env.domains import hr
-
         return hr.draw_ids(self.row.task.world, self.row.task.now, ROW_IDS)[self._other]
 
     def answer(self, end: End) -> str | None:
@@ -178,7 +174,7 @@ class Scene:
         return Trajectory(self.row.input, self.row.reference_output, tuple(texts), tuple(steps), answer, stop)
 
 
-def scene(seed: int = 0) -> Scene:
+def scene(seed: int = SEED) -> Scene:
     """The first fitting row of the evaluation split: with leave and a manager, so that every fact has a value.
 
     And with an id that can be written as a number.
@@ -195,7 +191,3 @@ def _run(registry: Any, move: Move, name: str, arguments: dict[str, Any]) -> Ste
     result: ToolResult = outcome.result
     assert result.code is None or not ErrorCode(result.code).infrastructure, (move, result)
     return Step(0, 0, AttemptStatus.OK, name, arguments, outcome.arguments, result)
-
-
-def honest(plans: Sequence[str]) -> tuple[Plan, ...]:
-    return tuple(map(plan, plans))

@@ -134,9 +134,10 @@ def _check_steps(cut: Plan, before: float, value: Callable[[Plan], float | None]
         if after is None:
             continue
         gained = judge(longer).earned > earned
+        repaired = judge(longer).reasons != judge(cut).reasons  # a mistake put right: that may pay
         if gained and after < before - EPS:
             tally.break_property("a correct step lowers the score", f"{longer}: {before:.3f} to {after:.3f}")
-        if not gained and after > before + EPS and move in cut.moves and _was_done(cut, move):
+        if not (gained or repaired) and after > before + EPS and move in cut.moves and _was_done(cut, move):
             tally.break_property("a repeat raises the score", f"{longer}: {before:.3f} to {after:.3f}")
 
 
@@ -184,9 +185,7 @@ def findings(tally: Tally) -> Findings:
     ]
     successes = [score for (outcome, *_), score, _, _ in flat if outcome is Outcome.SUCCESS]
     failures = [score for (outcome, *_), score, _, _ in flat if outcome is not Outcome.SUCCESS]
-    honest = [
-        score for (outcome, _, earned, _), score, _, _ in flat if outcome is Outcome.HONEST and earned and score > EPS
-    ]
+    honest = [score for (outcome, _, earned, _), score, _, _ in flat if outcome is Outcome.HONEST and earned]
     success_bar, honest_bar = min(successes, default=None), min(honest, default=None)
     outcomes = Counter[str]()
     for (outcome, *_), _, count, _ in flat:
@@ -199,7 +198,9 @@ def findings(tally: Tally) -> Findings:
         if success_bar is not None:
             loopholes += _paid(tally, key, "a failure scores like a success", success_bar)
         if outcome is Outcome.DISHONEST and honest_bar is not None:
-            loopholes += _paid(tally, key, "dishonest work scores like honest work", honest_bar, below=success_bar)
+            # Where honest work earns nothing, dishonest work may not earn anything either.
+            bar = max(honest_bar, 2 * EPS)
+            loopholes += _paid(tally, key, "dishonest work scores like honest work", bar, below=success_bar)
         if outcome is Outcome.HONEST and not earned:
             loopholes += _paid(tally, key, "credit for nothing", 2 * EPS, below=success_bar)
     punished = _punished(tally, max(failures, default=0.0))
