@@ -13,7 +13,7 @@ import json
 import sys
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -82,9 +82,8 @@ def read_groups(run: Path) -> Iterator[Group]:
 
 
 def _member(row: str, trace: dict[str, Any], trajectory: Trajectory) -> Member:
-    plain = member(row, trajectory, None)
     success = bool(trace["score"] and trace["score"]["success"])
-    return Member(row, trace["reward"], success, plain.truncated, plain.readable, plain.unreadable)
+    return replace(member(row, trajectory, None), total=trace["reward"], success=success)
 
 
 def show(groups: Sequence[Group]) -> None:

@@ -27,6 +27,7 @@ from env.types import Trajectory
 from evaluation.audit.reward import RewardError, load
 from evaluation.record import RecordError
 from evaluation.run import RECORDS, SUMMARY, Refused, load_records, select_rows
+from rewards.named import source_hash
 
 SHOWN = 10
 
@@ -49,6 +50,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         name = options.reward or reward_of(options.run)
         reward, stored = load(name), list(episodes(options.run))
+        if older(options.run, name):
+            print(f"{name} has another source now than when {options.run} was made", file=sys.stderr)
     except (OSError, KeyError, TypeError, ValueError, RewardError, RecordError, Refused) as error:
         print(f"rescore: {options.run}: {error}", file=sys.stderr)
         return 2
@@ -66,6 +69,13 @@ def reward_of(run: Path) -> str:
     """The reward that a training run names; evaluations are scored by `grounded`."""
     file = run / "run.json"
     return str(json.loads(file.read_text("utf-8"))["reward"]) if file.is_file() else "grounded"
+
+
+def older(run: Path, name: str) -> bool:
+    """Whether a training run was made by this reward, and by another source of it than today's."""
+    file = run / "run.json"
+    facts = json.loads(file.read_text("utf-8")) if file.is_file() else {}
+    return facts.get("reward") == name and facts.get("reward_sha256") not in (None, source_hash(name))
 
 
 def episodes(run: Path) -> Iterator[Stored]:

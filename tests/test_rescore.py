@@ -10,8 +10,9 @@ import pytest
 import eval as evaluating
 from data.build import rows
 from data.logs import Logged
+from rewards.named import NAMES, source_hash
 from scripts import rescore
-from training.scorers import NAMES, scorer, source_hash
+from training.scorers import scorer
 
 
 def traces(folder: Path, name: str, count: int = 40) -> Path:
@@ -35,6 +36,14 @@ def traces(folder: Path, name: str, count: int = 40) -> Path:
 def test_the_same_reward_gives_the_same_scores(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert rescore.main([str(traces(tmp_path, name))]) == 0
     assert f"40 episodes by {name}: 40 score the same, 0 do not" in capsys.readouterr().out
+
+
+def test_a_reward_that_has_changed_since_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run = traces(tmp_path, "grounded", 3)
+    for stored, said in ((source_hash("grounded"), False), ("0" * 64, True)):
+        (run / "run.json").write_text(json.dumps({"reward": "grounded", "reward_sha256": stored}), "utf-8")
+        assert rescore.main([str(run)]) == 0
+        assert ("has another source now" in capsys.readouterr().err) == said
 
 
 def test_another_reward_is_listed_with_its_differences(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -90,4 +99,5 @@ def test_a_users_reward_trains_and_its_failures_are_no_reward(
     empty.truncate()
     assert score(chosen[0], empty.trajectory()) is None
     assert score(chosen[0], empty.trajectory()) is None
-    assert capsys.readouterr().err.count("ZeroDivisionError") == 1
+    said = capsys.readouterr().err
+    assert said.count("ZeroDivisionError") == 1 and "limits on memory" in said

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from rewards.named import NAMES
+
 STAGES = ("sft", "grpo")
-REWARDS = ("grounded", "seed_compat")
 CREDITS = ("trajectory", "turn")
 TRANSCRIPTS = ("oracle", "logs")
 
@@ -19,9 +20,7 @@ class RunArguments:
     model: str = field(default="models/tiny", metadata={"help": "Folder (or hub name) of the policy to start from."})
     data: str = field(default="runs/data/train", metadata={"help": "JSONL file or folder of rows to train on."})
     skip_bad: bool = field(default=False, metadata={"help": "Set rows that cannot be read aside and go on."})
-    reward: str = field(
-        default="grounded", metadata={"help": f"Reward of GRPO: {', '.join(REWARDS)}, or a Python file."}
-    )
+    reward: str = field(default="grounded", metadata={"help": f"Reward of GRPO: {', '.join(NAMES)}, or a Python file."})
     credit: str = field(
         default="trajectory",
         metadata={"help": "A token is worth what its trajectory (plain GRPO) or its turn earned: docs/credit.md."},
@@ -52,9 +51,9 @@ class RunArguments:
             value = getattr(self, name)
             if not isinstance(value, int) or isinstance(value, bool) or value < 1:
                 raise ValueError(f"{name}: expected a whole number of at least 1, got {value!r}")
-        if self.reward not in REWARDS and not Path(self.reward).is_file():
+        if self.reward not in NAMES and not Path(self.reward).is_file():
             raise ValueError(
-                f"reward: expected one of {', '.join(REWARDS)}, or a file with cal_reward(payload), got {self.reward!r}"
+                f"reward: expected one of {', '.join(NAMES)}, or a file with cal_reward(payload), got {self.reward!r}"
             )
         choices = {"stage": STAGES, "transcripts": TRANSCRIPTS, "credit": CREDITS}
         for name, allowed in choices.items():

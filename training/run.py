@@ -22,6 +22,7 @@ from trl import GRPOConfig, SFTConfig, SFTTrainer, TrlParser
 
 from data.reader import read_rows
 from data.schema import Row
+from rewards.named import source_hash
 from rewards.rubric import Rubric, RubricError
 from rewards.sandbox import SandboxError
 from training.arguments import RunArguments
@@ -36,7 +37,7 @@ from training.preflight import (
     check_save_steps,
 )
 from training.rollout import Budget
-from training.scorers import scorer, source_hash
+from training.scorers import scorer
 from training.sft import batched_by_length, transcripts
 from training.signal import Silence
 from training.trainer import (

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import sys
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 
 from data.schema import Row
 from env.types import Trajectory
@@ -17,11 +15,10 @@ from rewards.sandbox import Sandbox
 from rewards.score import Score
 
 Scorer = Callable[[Row, Trajectory], Score | None]
-NAMES = ("grounded", "seed_compat")
 
 
 def scorer(name: str) -> Scorer:
-    """name: one of NAMES, or a Python file with `cal_reward(payload)`, which runs in a sandbox.
+    """name: one of rewards.named.NAMES, or a Python file with `cal_reward(payload)`, which runs in a sandbox.
 
     Whatever the reward of the update is, success and violations are judged by `grounded`, so that runs can be compared.
     Raises SandboxError.
@@ -31,16 +28,8 @@ def scorer(name: str) -> Scorer:
     if name == "seed_compat":
         return lambda row, trajectory: _other(row, trajectory, seed_compat.score_payload)
     sandbox = Sandbox(name)
+    print(f"{name} runs with: {', '.join(sandbox.layers)}", file=sys.stderr)
     return lambda row, trajectory: _other(row, trajectory, lambda payload: _of_file(sandbox, payload))
-
-
-def source_hash(name: str) -> str:
-    """SHA-256 of what computes the reward: the user's file, or everything in rewards/ and what it reads of env/."""
-    if name not in NAMES:
-        return hashlib.sha256(Path(name).read_bytes()).hexdigest()
-    root = Path(__file__).parent.parent
-    files = [*sorted((root / "rewards").glob("*.py")), root / "env" / "provenance.py", root / "env" / "types.py"]
-    return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()
 
 
 def _grounded(row: Row, trajectory: Trajectory) -> Score | None:
