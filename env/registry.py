@@ -161,14 +161,18 @@ class Registry:
         policies = tool.contract.policies
         if policies.none:
             report.attempts = 1
-            return tool.contract.check_output(self._reach(tool, arguments))
+            return self._reach(tool, arguments)
         state = self._states.get(tool.contract.name)
         if state is None:
             state = self._states[tool.contract.name] = State(policies, self._time)
         call = guarded_call(lambda given: self._reach(tool, given), policies, self._time, report, state)
-        return tool.contract.check_output(call(arguments))
+        return json_copy(call(arguments))  # a cached result may be handed out again
 
     def _reach(self, tool: Tool, arguments: dict[str, JSON]) -> JSON:
+        """One attempt. An output that breaks the contract is a failed one: never cached, counted by the breaker."""
+        return tool.contract.check_output(self._answer(tool, arguments))
+
+    def _answer(self, tool: Tool, arguments: dict[str, JSON]) -> JSON:
         # The tool works on a copy: the arguments end up in the trajectory as they were when it was called.
         kind = tool.contract.transport.kind
         if kind == "local":

@@ -299,3 +299,23 @@ def test_a_tool_elsewhere_is_reached_by_the_caller_of_its_kind(tmp_path: Path) -
     assert registry.bind(None, callers={"mcp": caller}).tool_call("flaky", key="a").data == {"ok": True}
     assert seen == [("hr", {"key": "a"})]
     assert registry.bind(None).tool_call("flaky", key="a").code is ErrorCode.UNAVAILABLE
+
+
+def test_an_output_that_breaks_the_contract_is_a_failure_and_never_cached(tmp_path: Path) -> None:
+    outputs: list[JSON] = ["no object", "no object", {"fine": [1]}]
+    reached: list[JSON] = []
+
+    def tool(world: object, **given: JSON) -> JSON:
+        reached.append(given)
+        return outputs.pop(0)
+
+    more = "idempotent: true\ncircuit_breaker: {failures: 2, reset: 600}\ncache: {ttl: 3000}"
+    registry = Registry([Tool(contract(tmp_path, more), tool)])
+    clock = VirtualClock()
+    episode = registry.bind(None, clock=clock)
+    codes = [episode.tool_call("flaky", key="a").code for _ in range(3)]
+    assert codes == [ErrorCode.OUTPUT_INVALID, ErrorCode.OUTPUT_INVALID, ErrorCode.CIRCUIT_OPEN]
+    clock.sleep(600)
+    first = episode.tool_call("flaky", key="a").data
+    first["fine"].append("changed by whoever got it")
+    assert episode.tool_call("flaky", key="a").data == {"fine": [1]} and len(reached) == 3
