@@ -58,17 +58,6 @@ def test_an_evaluation_scores_the_same_again(tmp_path: Path, capsys: pytest.Capt
     assert "30 score the same" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("content", [None, "{}", "[1]", "nonsense"])
-def test_what_is_no_run_is_said_in_one_line(
-    content: str | None, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    if content is not None:
-        (tmp_path / "traces").mkdir()
-        (tmp_path / "traces" / "rank0.jsonl").write_text(content, "utf-8")
-    assert rescore.main([str(tmp_path)]) == 2
-    assert capsys.readouterr().err.count("\n") == 1
-
-
 def test_a_reward_is_known_by_the_hash_of_its_source(tmp_path: Path) -> None:
     one, two = tmp_path / "one.py", tmp_path / "two.py"
     one.write_text("def cal_reward(payload): return 1", "utf-8")

@@ -72,15 +72,3 @@ def test_a_finished_run_is_explained(tmp_path: Path, capsys: pytest.CaptureFixtu
 def test_a_run_without_any_gradient_is_a_failure(tmp_path: Path) -> None:
     traces(tmp_path, {"idle": [0.0, 0.0]})
     assert explain.main([str(tmp_path)]) == 1
-
-
-@pytest.mark.parametrize("content", [None, "{}", "[]", "nonsense"])
-def test_what_is_no_run_is_said_in_one_line(
-    content: str | None, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    if content is not None:
-        (tmp_path / "traces").mkdir()
-        (tmp_path / "traces" / "rank0.jsonl").write_text(content, "utf-8")
-    assert explain.main([str(tmp_path)]) == 2
-    said = capsys.readouterr().err
-    assert said.count("\n") == 1 and str(tmp_path) in said
