@@ -115,7 +115,7 @@ HABITS: Mapping[str, tuple[tuple[Turn, float], ...]] = {
     "leave_period": ((_skips_search, 0.3),),
     "leave_by_id": ((_searches_id, 0.6),),
     "manager_by_id": ((_searches_id, 0.2),),
-    NOBODY: ((_goes_on, 0.55),),
+    NOBODY: ((_goes_on, 0.65),),
 }
 
 

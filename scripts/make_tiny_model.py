@@ -37,14 +37,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, default=Path("models/tiny"), help="folder to write (default: models/tiny)")
     parser.add_argument("--work", type=Path, default=Path("runs/make_tiny"), help="folder for what is made on the way")
-    parser.add_argument("--rows", type=int, default=12000, help="training rows to draw transcripts from")
+    parser.add_argument("--rows", type=int, default=40000, help="training rows to draw transcripts from")
     parser.add_argument("--copy_steps", type=int, default=1200, help="steps of the copy task at most")
     parser.add_argument(
         "--sft_steps",
         type=int,
         nargs="+",
-        default=[1300],
-        help="SFT up to these steps in turn; the learning rate falls towards the end of each (default: 1300)",
+        default=[4000],
+        help="SFT up to these steps in turn; the learning rate falls towards the end of each (default: 4000)",
     )
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args(argv)
@@ -113,7 +113,7 @@ def sft_stage(work: Path, steps: int, seed: int) -> None:
         return
     words = ["--config", "configs/tiny_sft.yaml", "--model", work / "copy", "--data", work / "data/train"]
     words += ["--output_dir", work / "sft", "--max_steps", steps, "--seed", seed]
-    words += ["--save_strategy", "steps", "--save_steps", "100", "--resume", "true"]
+    words += ["--save_strategy", "steps", "--save_steps", "200", "--resume", "true"]
     run([str(word) for word in words])
 
 

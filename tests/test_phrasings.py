@@ -93,7 +93,7 @@ def test_asks_and_blocks():
 
 @pytest.mark.parametrize("ask,lang", ALL)
 def test_counts(ask, lang):
-    assert len(texts(ask, lang)) >= (20 if ask == "chat" else 16)
+    assert len(texts(ask, lang)) >= (72 if ask == "chat" else 16)
     assert len(train(ask, lang)) >= 12
 
 
@@ -172,7 +172,7 @@ def test_chat(lang):
         if item["topic"] == "policy":
             policy.add(a)
         answers["train" if n % 4 else "held"].add(a)
-    assert sums == 4
+    assert sums >= 4
     assert len(policy) == 1
     assert answers["held"] <= answers["train"]
 

@@ -1,7 +1,9 @@
-"""Sorts the micro-batches of one optimizer step by length and cuts their padding.
+"""Sorts the micro-batches of one optimizer step by length, cuts their padding and leaves out rows that teach nothing.
 
 TRL pads a generation batch to its longest episode and shuffles it, so that every micro-batch pays for the longest. The
-rows of one optimizer step may be regrouped freely: their gradients are summed. Padding columns carry no loss.
+rows of one optimizer step may be regrouped freely: their gradients are summed. Padding columns carry no loss. A row
+whose advantage is zero has no gradient where the loss is nothing but advantage times ratio; once a policy is mostly
+right, those are most of the rows.
 """
 
 from __future__ import annotations
@@ -15,19 +17,31 @@ MicroBatch = Mapping[str, Any]
 PROMPT_KEYS = ("prompt_ids", "prompt_mask")  # padded on the left; what has completion_ids' width is padded on the right
 
 
-def bucketed(batches: Sequence[MicroBatch], window: int) -> list[dict[str, Any]]:
+def bucketed(batches: Sequence[MicroBatch], window: int, *, drop_silent: bool = False) -> list[dict[str, Any]]:
     """batches: the micro-batches of a generation block, equally padded. window: how many make one optimizer step.
 
     Returns as many micro-batches with the same rows in each window, shorter ones first, each as wide as it needs.
+    drop_silent: without the rows of zero advantage, except for what keeps every micro-batch from being empty.
     """
     made: list[dict[str, Any]] = []
     for start in range(0, len(batches), window):
         part = batches[start : start + window]
         whole = {key: _joined([batch[key] for batch in part]) for key in part[0]}
         order = whole["completion_mask"].sum(1).argsort(stable=True)
-        for rows in order.chunk(len(part)):
+        if drop_silent:
+            order = _teaching(order, whole["advantages"], len(part))
+        for rows in order.tensor_split(len(part)):
             made.append(_trimmed({key: _rows(value, rows) for key, value in whole.items()}))
     return made
+
+
+def _teaching(order: torch.Tensor, advantages: torch.Tensor, least: int) -> torch.Tensor:
+    """The rows of `order` with an advantage, and as many of the others (the shortest) as make it `least`."""
+    has = advantages.flatten(1).any(1) if advantages.ndim > 1 else advantages != 0
+    kept = has[order]
+    spare = (~kept).nonzero()[: max(0, least - int(kept.sum())), 0]
+    kept[spare] = True
+    return order[kept]
 
 
 def _joined(values: Sequence[Any]) -> Any:

@@ -180,9 +180,16 @@ class StepCreditTrainer(GRPOTrainer):
         if not self.bucket_by_length or not self.model.training:
             return inputs
         if self._buffered_inputs is not self._bucketed:  # super() has made a new block
-            self._buffered_inputs = bucketed(self._buffered_inputs, self.args.gradient_accumulation_steps)
+            self._buffered_inputs = bucketed(
+                self._buffered_inputs, self.args.gradient_accumulation_steps, drop_silent=self._silent_rows_are_free
+            )
             self._bucketed = self._buffered_inputs
         return self._buffered_inputs[self._step % self.args.steps_per_generation]
+
+    @property
+    def _silent_rows_are_free(self) -> bool:
+        """Whether a row of zero advantage changes neither gradient nor scale: no KL, no share of rows or of entropy."""
+        return self.beta == 0 and self.loss_type in ("dapo", "cispo") and self.top_entropy_quantile == 1
 
     def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
         """TRL's, with (rows, tokens) advantages in place of (rows,) where credit goes to turns."""

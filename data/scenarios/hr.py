@@ -81,14 +81,17 @@ def _phrase(case: Case, ask: str) -> Phrase:
     wanted = case.company.split == "eval"
     index = case.rng.choice([i for i in range(len(options)) if held_out_phrasing(i) == wanted])
     template = f"{ask}/{case.language}/{index}"
+    chosen, reply = options[index], None
+    noisy = True
     if ask == "chat":
-        return Phrase(options[index]["q"], template, options[index]["a"])
-    text = options[index]
-    if case.rng.random() < 0.35:
+        noisy = chosen["topic"] not in ("greeting", "thanks")
+        chosen, reply = chosen["q"], chosen["a"]
+    text = chosen
+    if noisy and case.rng.random() < 0.35:
         text = case.rng.choice(phrasings()["prefixes"][case.language]) + text
-    if case.rng.random() < 0.35:
+    if noisy and case.rng.random() < 0.35:
         text = text + case.rng.choice(phrasings()["suffixes"][case.language])
-    return Phrase(text, template)
+    return Phrase(text, template, reply)
 
 
 def _case(rng: random.Random, language: str, split: str, seed: int, companies: int) -> Case:
