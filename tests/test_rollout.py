@@ -186,7 +186,7 @@ def test_mask_is_one_exactly_on_what_the_model_wrote() -> None:
 def test_sampled_episodes_are_of_all_sorts() -> None:
     """Or the other tests would say little: several turns, different lengths, right and wrong calls."""
     steps = [step for rollout in sampled() for step in rollout.trajectory.steps]
-    assert {len(rollout.trajectory.turns) for rollout in sampled()} >= {1, 2, 3}
+    assert len({len(rollout.trajectory.turns) for rollout in sampled()}) >= 3
     assert len({len(rollout.completion_ids) for rollout in sampled()}) == 5
     assert len({len(rollout.prompt_ids) for rollout in sampled()}) >= 4
     assert {step.result.ok for step in steps} == {True, False}

@@ -125,26 +125,29 @@ def roll_out(
 
 def _play(model: PreTrainedModel, chat: ChatFormat, lanes: list[_Lane], sampling: Sampling, budget: Budget) -> None:
     stream = _Stream(model, chat.pad_id)
-    active, blocks = lanes, [lane.prompt_ids for lane in lanes]
+    if not lanes:
+        return
+    active, logits = lanes, stream.feed_shared([lane.prompt_ids for lane in lanes])
     while active:
-        _write_turn(stream, active, blocks, chat.end_id, sampling, budget)
+        _write_turn(stream, active, logits, chat.end_id, sampling, budget)
         blocks = [_answer(lane, chat, budget) for lane in active]
         kept = [index for index, block in enumerate(blocks) if block]
         if len(kept) < len(active):
             stream.keep(kept)
         active, blocks = [active[index] for index in kept], [blocks[index] for index in kept]
+        if active:
+            logits = stream.feed(blocks)
 
 
 def _write_turn(
     stream: _Stream,
     lanes: Sequence[_Lane],
-    blocks: Sequence[list[int]],
+    logits: torch.Tensor,
     end_id: int,
     sampling: Sampling,
     budget: Budget,
 ) -> None:
-    """Feed each lane its block, then sample until every lane has ended its turn."""
-    logits = stream.feed(blocks)
+    """Sample until every lane has ended its turn. logits: (lanes, V) of the first token."""
     for lane in lanes:
         lane.turn_start = len(lane.completion)
     writing = list(range(len(lanes)))
@@ -237,6 +240,15 @@ class _Stream:
         self._mask: torch.Tensor | None = None  # (rows, columns so far), 1 where a row has a token
         self._lengths: torch.Tensor | None = None  # (rows,) tokens so far
 
+    def feed_shared(self, prompts: Sequence[list[int]]) -> torch.Tensor:
+        """`feed` for the first block, where many rows are alike (a group's): each prompt is fed once."""
+        places = {prompt: place for place, prompt in enumerate(dict.fromkeys(map(tuple, prompts)))}
+        logits = self.feed([list(prompt) for prompt in places])
+        rows = [places[tuple(prompt)] for prompt in prompts]
+        if len(places) < len(rows):
+            self.keep(rows)
+        return logits[rows]
+
     def feed(self, blocks: Sequence[list[int]]) -> torch.Tensor:
         """Append one block per row; an empty block leaves the row as it is. Returns logits (rows, V) after the last
         column; a row with an empty block gets numbers without meaning."""
@@ -261,7 +273,7 @@ class _Stream:
         return torch.as_tensor(output.logits[:, -1])
 
     def keep(self, rows: Sequence[int]) -> None:
-        """Forget all rows but these."""
+        """Forget all rows but these, in this order; a row may be named more than once."""
         assert self._mask is not None and self._lengths is not None
         index = torch.tensor(list(rows), dtype=torch.long, device=self._mask.device)
         self._mask, self._lengths = self._mask[index], self._lengths[index]

@@ -31,6 +31,7 @@ from training.chat import ChatFormat
 from training.credit import Earnings, turn_advantages
 from training.rollout import Budget, Rollout, Sampling, roll_out
 from training.scorers import Scorer
+from training.shared_prompts import with_shared_prompts
 from training.signal import Member, Silence, member, silence
 
 
@@ -190,6 +191,25 @@ class StepCreditTrainer(GRPOTrainer):
     def _silent_rows_are_free(self) -> bool:
         """Whether a row of zero advantage changes neither gradient nor scale: no KL, no share of rows or of entropy."""
         return self.beta == 0 and self.loss_type in ("dapo", "cispo") and self.top_entropy_quantile == 1
+
+    def _get_per_token_logps_and_entropies(
+        self, model: Any, input_ids: Any, attention_mask: Any, logits_to_keep: int, *args: Any, **kwargs: Any
+    ) -> tuple[Any, Any, Any]:
+        """TRL's, with each prompt fed once where several rows have it. Equal up to rounding, gradients included."""
+        asked = {key for key, value in kwargs.items() if value is not None and value is not False}
+        if self._prompts_can_be_shared and not args and asked <= {"compute_entropy"}:
+            with self.accelerator.autocast():
+                outputs = with_shared_prompts(model, input_ids, attention_mask, logits_to_keep)
+            return outputs.log_probs, outputs.entropy if asked else None, None
+        result: tuple[Any, Any, Any] = super()._get_per_token_logps_and_entropies(
+            model, input_ids, attention_mask, logits_to_keep, *args, **kwargs
+        )
+        return result
+
+    @property
+    def _prompts_can_be_shared(self) -> bool:
+        """One process, for DDP expects one forward pass per backward; a cache, which checkpointing rules out."""
+        return self.accelerator.num_processes == 1 and not self.args.gradient_checkpointing
 
     def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
         """TRL's, with (rows, tokens) advantages in place of (rows,) where credit goes to turns."""
