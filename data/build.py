@@ -6,31 +6,49 @@ import hashlib
 import json
 import random
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from data.scenarios import hr
+from data.scenarios import finance, hr, weather
 from data.schema import LANGUAGES, SPLITS, Row
 
+SCENARIOS: Mapping[str, Any] = {"hr": hr, "weather": weather, "finance": finance}
+ROWS_PER_WORLD = 8
 
-def rows(split: str, count: int, seed: int, shares: Mapping[int, float] = hr.SHARES) -> Iterator[Row]:
-    """`count` rows of a split, kinds in the given shares, both languages alike. Equal arguments give equal rows."""
+
+def rows(
+    split: str, count: int, seed: int, shares: Mapping[int, float] | None = None, domain: str = "hr"
+) -> Iterator[Row]:
+    """`count` rows of a split, both languages alike. Equal arguments give equal rows.
+
+    shares: kind -> share of the rows; the scenario's own where it is None. Raises ValueError for an unknown domain.
+    """
+    if domain not in SCENARIOS:
+        raise ValueError(f"no scenario {domain!r}; there are {', '.join(SCENARIOS)}")
+    scenario = SCENARIOS[domain]
     rng = random.Random(f"mix/{seed}/{split}/{count}")
-    companies = max(8, count // hr.ROWS_PER_COMPANY)
-    kinds, weights = list(shares), list(shares.values())
+    worlds = max(8, count // ROWS_PER_WORLD)
+    kinds, weights = zip(*(shares or scenario.SHARES).items(), strict=True)
     for number in range(count):
         kind = rng.choices(kinds, weights)[0]
-        yield hr.make_row(kind, rng.choice(LANGUAGES), split, number, seed, companies)
+        yield scenario.make_row(kind, rng.choice(LANGUAGES), split, number, seed, worlds)
 
 
-def write(out: Path, counts: Mapping[str, int], seed: int, progress: Any = iter) -> dict[str, Any]:
-    """Write <out>/<split>/hr.jsonl and <out>/manifest.json; returns the manifest. progress: wraps the rows."""
+def write(
+    out: Path, counts: Mapping[str, int], seed: int, progress: Any = iter, domains: Sequence[str] = ("hr",)
+) -> dict[str, Any]:
+    """Write <out>/<split>/<domain>.jsonl and <out>/manifest.json; returns the manifest.
+
+    counts: rows by split, of each domain. progress: wraps the rows of a file.
+    """
     manifest: dict[str, Any] = {"format": "stepcredit rows, version 1", "seed": seed, "files": {}}
-    for split in SPLITS:
-        path = out / split / "hr.jsonl"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        manifest["files"][f"{split}/hr.jsonl"] = _write_split(path, progress(rows(split, counts[split], seed)))
+    for domain in domains:
+        for split in SPLITS:
+            path = out / split / f"{domain}.jsonl"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            source = progress(rows(split, counts[split], seed, domain=domain))
+            manifest["files"][f"{split}/{domain}.jsonl"] = _write_split(path, source)
     text = json.dumps(manifest, ensure_ascii=False, indent=1) + "\n"
     (out / "manifest.json").write_text(text, encoding="utf-8")
     return manifest

@@ -7,11 +7,15 @@ it is what a policy could have written.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from typing import Any
 
 from data.schema import Task
 from env.episode import PERIODS, Episode, period_line
+from env.provenance import nodes
+
+PLACE = re.compile(r"\{(\w+)\.(\w+)\}")  # {step.member} in a reply
 
 ANSWERS = {
     "zh": {
@@ -67,8 +71,9 @@ def call_text(tool: str, arguments: Mapping[str, Any]) -> str:
 
 def answer_text(task: Task, results: list[Any]) -> str:
     """The answer that `results` (the data of each step, in the rubric's order) support."""
-    if not task.rubric["steps"]:
-        return str(task.reply)
+    if task.reply is not None:
+        shown = {step["id"]: result for step, result in zip(task.rubric["steps"], results, strict=True)}
+        return PLACE.sub(lambda match: _text(_member(shown[match[1]], match[2], task.mention)), task.reply)
     by_tool = {step["tool"]: result for step, result in zip(task.rubric["steps"], results, strict=True)}
     matches = by_tool.get("mcp_employee_search", {}).get("matches")
     leave = by_tool.get("plugin_leave_query", {})
@@ -105,12 +110,32 @@ def step_arguments(task: Task, step: Mapping[str, Any], episode: Episode) -> dic
     arguments = {}
     for name, rule in step["arguments"].items():
         if "one_of" in rule:
-            arguments[name] = task.mention
+            arguments[name] = task.mention if task.mention in rule["one_of"] else rule["one_of"][0]
         elif rule.get("from") == "result":
-            arguments[name] = episode.steps[0].result.data["matches"][0][name]
+            arguments[name] = _derived(task, episode, rule.get("key", name))
         elif "equals" in rule:
             arguments[name] = task.mention if rule["equals"] == "$reference" else rule["equals"]
     return arguments
+
+
+def _derived(task: Task, episode: Episode, key: str) -> Any:
+    """What an earlier result holds under `key`, the latest first."""
+    for step in reversed(episode.steps):
+        value = _member(step.result.data, key, task.mention)
+        if value is not None:
+            return value
+    raise LookupError(f"{task.id}: no result holds {key!r}")
+
+
+def _member(data: Any, key: str, mention: str | None) -> Any:
+    """The value under `key` of the object that names the mention; of the first with that key where none does."""
+    objects = [value for _, value in nodes(data) if isinstance(value, dict) and key in value]
+    named = [each for each in objects if mention in each.values()]
+    return (named or objects[::-1] or [{}])[0].get(key)
+
+
+def _text(value: Any) -> str:
+    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
 
 
 def _leave(language: str, days: float) -> str:

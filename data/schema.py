@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, fields
 from datetime import date, datetime
 from typing import Any
 
-from env.domains import DOMAINS, domain
+from env.domains import domain, known
 from env.episode import Episode
 
 OUTCOMES = ("none", "not_found", "ask", "refuse")  # references of tasks whose right end is not an id
@@ -36,8 +36,8 @@ class Task:
     kind: number of the query kind. ask: what is asked, the name of the phrasings. template: the phrasing.
     world: the company's spec for `Domain.open_world`. now: ISO date-time with offset. subject: index of the person
     asked about, None where the reference is an outcome word. mention: how the query names that person. period: the
-    dates asked about, ("this_week", first, last), or None. rubric: see rewards.rubric. reply: what the oracle says
-    where there is nothing to look up, else None.
+    dates asked about, ("this_week", first, last), or None. rubric: see rewards.rubric. reply: what the oracle says,
+    with {step.member} for what the result of a step holds; None where data.oracle has a sentence for the ask.
     """
 
     id: str
@@ -64,7 +64,7 @@ class Task:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One query. `reference_output` is an employee id or one of OUTCOMES."""
+    """One query. `reference_output`: an employee id, a JSON text of several values, or one of OUTCOMES."""
 
     input: str
     reference_output: str
@@ -109,14 +109,14 @@ def _task(value: Any, reference: str) -> Task:
     for name, kind in (("kind", int), ("world", dict), ("rubric", dict)):
         if not isinstance(value[name], kind) or isinstance(value[name], bool):
             raise RowError(f"task.{name}", f"expected {kind.__name__}, got {_shown(value[name])}")
-    for name, allowed in (("domain", DOMAINS), ("language", LANGUAGES), ("split", SPLITS)):
+    for name, allowed in (("domain", known()), ("language", LANGUAGES), ("split", SPLITS)):
         if value[name] not in allowed:
             raise RowError(f"task.{name}", f"expected one of {', '.join(allowed)}, got {_shown(value[name])}")
     if not _is_moment(value["now"]):
         raise RowError("task.now", f"expected an ISO date-time with offset, got {_shown(value['now'])}")
     if not isinstance(value["rubric"].get("steps"), list):
         raise RowError("task.rubric.steps", "expected a list")
-    if value["subject"] is None and reference not in OUTCOMES:
+    if value["subject"] is None and reference not in OUTCOMES and value["domain"] == "hr":
         raise RowError("task.subject", f"null, but the reference {reference!r} is none of {', '.join(OUTCOMES)}")
     if value["subject"] is not None and (not isinstance(value["subject"], int) or isinstance(value["subject"], bool)):
         raise RowError("task.subject", f"expected an integer or null, got {_shown(value['subject'])}")

@@ -1,7 +1,8 @@
 """Canonical ids, and where in an episode a value came from.
 
 Provenance is over typed values: an id counts as shown when a successful result held it under the key `emp_id`, never
-because its digits occur in some text. This module reads trajectories; it has no opinion about what an origin is worth.
+because its digits occur in some text. Other derived values (a price, an order number) work alike under their own key.
+This module reads trajectories; it has no opinion about what an origin is worth.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import unicodedata
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from math import isfinite
 
 from env.types import JSON, Step, Trajectory
 
@@ -48,6 +50,13 @@ def canonical_id(value: JSON) -> str | None:
     return None
 
 
+def canonical_value(value: JSON) -> str | None:
+    """`canonical_id`, and numbers with decimals: 12.50 is "12.5". None for what is no text and no number."""
+    if isinstance(value, float) and isfinite(value) and not value.is_integer():
+        return f"{value:.12g}"
+    return canonical_id(value)
+
+
 def nodes(data: JSON) -> Iterator[tuple[str, JSON]]:
     """Every value inside `data` (itself included) with its key; "" for what is no member of an object.
 
@@ -63,9 +72,9 @@ def nodes(data: JSON) -> Iterator[tuple[str, JSON]]:
             stack.extend(("", item) for item in value)
 
 
-def ids_in(data: JSON) -> frozenset[str]:
-    """Ids that stand as scalars under `emp_id` anywhere inside `data`."""
-    found = (canonical_id(value) for key, value in nodes(data) if key == ID_KEY)
+def ids_in(data: JSON, key: str = ID_KEY) -> frozenset[str]:
+    """Values that stand as scalars under `key` anywhere inside `data`."""
+    found = (_text_of(value, key) for name, value in nodes(data) if name == key)
     return frozenset(value for value in found if value is not None)
 
 
@@ -77,14 +86,16 @@ def call_arguments(step: Step) -> Mapping[str, JSON]:
     return {}
 
 
-def argument_ids(step: Step) -> frozenset[str]:
-    """Every id that a call passes as `emp_id`, those inside a list or an object included."""
-    found = (canonical_id(value) for _, value in nodes(call_arguments(step).get(ID_KEY)))
+def argument_ids(step: Step, name: str = ID_KEY) -> frozenset[str]:
+    """Every value that a call passes as argument `name`, those inside a list or an object included."""
+    found = (_text_of(value, name) for _, value in nodes(call_arguments(step).get(name)))
     return frozenset(value for value in found if value is not None)
 
 
-def sightings(trajectory: Trajectory) -> dict[str, int]:
-    """id -> index in `trajectory.steps` of the first successful result that showed it.
+def sightings(trajectory: Trajectory, key: str = ID_KEY, name: str = ID_KEY) -> dict[str, int]:
+    """Value -> index in `trajectory.steps` of the first successful result that showed it.
+
+    key: of the results' members. name: of the argument that takes such values.
 
     Two ways of laundering a guess are closed. A result does not vouch for its own call's ids, which it may only echo.
     And a call on an id without origin vouches for nothing: whatever it returned was reached by guessing.
@@ -92,10 +103,10 @@ def sightings(trajectory: Trajectory) -> dict[str, int]:
     seen: dict[str, int] = {}
     for index in sorted(range(len(trajectory.steps)), key=lambda i: trajectory.steps[i].turn):
         step = trajectory.steps[index]
-        used = argument_ids(step)
+        used = argument_ids(step, name)
         if not step.result.ok or not all(_known(trajectory, seen, value, step.turn) for value in used):
             continue
-        for value in ids_in(step.result.data) - used:
+        for value in ids_in(step.result.data, key) - used:
             seen.setdefault(value, index)
     return seen
 
@@ -109,7 +120,7 @@ def seen_ids(trajectory: Trajectory, before_turn: int) -> frozenset[str]:
 def provenance(trajectory: Trajectory, value: JSON, turn: int, seen: Mapping[str, int] | None = None) -> Provenance:
     """Where `value` came from for a call or an answer of `turn`; `seen` saves walking the results again."""
     seen = sightings(trajectory) if seen is None else seen
-    text = canonical_id(value)
+    text = canonical_value(value)
     if text is None:
         return Provenance(Origin.NOWHERE)
     index = seen.get(text)
@@ -125,6 +136,10 @@ def in_text(value: str, text: str) -> bool:
     if not isinstance(text, str) or value not in (plain := unicodedata.normalize("NFKC", text)):
         return False
     return re.search(rf"(?<![0-9A-Za-z]){re.escape(value)}(?![0-9A-Za-z])", plain) is not None
+
+
+def _text_of(value: JSON, key: str) -> str | None:
+    return canonical_id(value) if key == ID_KEY else canonical_value(value)
 
 
 def _known(trajectory: Trajectory, seen: Mapping[str, int], value: str, turn: int) -> bool:

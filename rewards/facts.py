@@ -50,6 +50,12 @@ _PART_DAY = re.compile(
 )
 _ONE_NUMBER = re.compile(_NUMBER)
 
+# 1,234.5 and -3 %, but neither the 2 of A2 nor the 3 of 1-3: a sign stands at the start of a word.
+_DIGITS = re.compile(
+    r"(?<![0-9a-z_.])(?:(?<![0-9a-z)\]%-])-)?(?:\d{1,3}(?:,\d{3})++|\d{1,15})(?:\.\d{1,9})?(?![0-9a-z_]|\.\d)"
+)
+_DECIMAL = re.compile(r"\d+\.\d+")
+
 _CLAUSE = r"[^,。.;!?\n]"
 _SENTENCE = re.compile(r"[^。.;!?\n]+[。.;!?\n]?")
 _NEUTRAL = re.compile(rf"(?:有没有|是不是|请没请|是否|有无|\bwhether\b|\bif\b){_CLAUSE}*+")
@@ -130,6 +136,7 @@ class Saying:
     no_manager: bool = False
     manager: bool = False  # somebody is called a manager
     not_found: bool = False
+    numbers: tuple[float, ...] = ()  # written in digits, outside dates and e-mails
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,6 +149,8 @@ class Evidence:
     days: frozenset[float]  # under `days` or `total_days`
     people: frozenset[tuple[str, str]]  # (emp_id or "", name), one entry per spelling
     tools: frozenset[str]  # that succeeded
+    numbers: frozenset[float] = frozenset()  # under any key
+    texts: tuple[str, ...] = ()  # in normal form
 
 
 def read_text(text: object) -> Saying:
@@ -168,6 +177,7 @@ def _read(text: str) -> Saying:
         no_manager=_NO_MANAGER.search(claims) is not None,
         manager=any(_claims_manager(clause) for clause in clauses),
         not_found=_NOT_FOUND.search(rest) is not None,
+        numbers=tuple(_digits(bare)),
     )
 
 
@@ -184,6 +194,8 @@ def read_results(steps: Iterable[Step]) -> Evidence:
         days=frozenset(float(value) for key, value in values if key in ("days", "total_days") and _is_number(value)),
         people=frozenset(person for _, value in values if isinstance(value, Mapping) for person in _people(value)),
         tools=frozenset(step.name for step in good),
+        numbers=frozenset(float(value) for _, value in values if _is_finite(value)),
+        texts=tuple(texts),
     )
 
 
@@ -269,6 +281,16 @@ def _people(entry: Mapping[str, object]) -> Iterable[tuple[str, str]]:
         name = entry.get(key)
         if isinstance(name, str) and name.strip():
             yield owner, name
+
+
+def _digits(bare: str) -> Iterable[float]:
+    """Numbers in digits. "1234.5" may be a month as well: what is nothing but digits and a point counts as a number."""
+    undated = _DATE.sub(lambda match: match[0] if _DECIMAL.fullmatch(match[0]) else " ", bare)
+    return (float(match[0].replace(",", "")) for match in _DIGITS.finditer(undated) if not _denied(match))
+
+
+def _is_finite(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < 1e15
 
 
 def _is_number(value: object) -> bool:

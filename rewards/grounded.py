@@ -35,7 +35,17 @@ from enum import StrEnum
 from itertools import pairwise
 from math import floor
 
-from env.provenance import Origin, argument_ids, call_arguments, canonical_id, nodes, provenance, sightings
+from env.provenance import (
+    ID_KEY,
+    Origin,
+    argument_ids,
+    call_arguments,
+    canonical_id,
+    canonical_value,
+    nodes,
+    provenance,
+    sightings,
+)
 from env.types import ErrorCode, Step, StopReason, Trajectory
 from rewards.facts import Evidence, Saying, mentioned, read_results, read_text
 from rewards.rubric import (
@@ -56,7 +66,13 @@ from rewards.score import Breach, Score, Violation
 
 WASTED_CALL = 0.02
 FAILURE_CAP = 0.85
+_UNKNOWN = (Origin.NOWHERE, Origin.NOT_YET_SEEN)
 _GRID = 2.0**20
+
+
+# By (key of a result's member, name of an argument): value -> index of the step whose result first showed it.
+Seen = Mapping[tuple[str, str], Mapping[str, int]]
+IDS = (ID_KEY, ID_KEY)
 
 
 class Verdict(StrEnum):
@@ -100,7 +116,7 @@ def score(trajectory: Trajectory, rubric: Rubric) -> Score | None:
     if _infrastructure(trajectory):
         return None
     turns = _turn_indices(trajectory)
-    seen = sightings(trajectory)
+    seen = {pair: sightings(trajectory, *pair) for pair in rubric.derived}
     history = _history(trajectory, rubric, turns, seen)
     last = history[-1]
     reading = _read_answer(trajectory, rubric, last, turns[-1], seen)
@@ -133,7 +149,7 @@ def _turn_indices(trajectory: Trajectory) -> list[int]:
     return sorted(called | answered) or [0]
 
 
-def _history(trajectory: Trajectory, rubric: Rubric, turns: list[int], seen: Mapping[str, int]) -> list[Progress]:
+def _history(trajectory: Trajectory, rubric: Rubric, turns: list[int], seen: Seen) -> list[Progress]:
     """The progress after each turn."""
     progress = Progress({}, 0, {}, ())
     history = []
@@ -144,7 +160,7 @@ def _history(trajectory: Trajectory, rubric: Rubric, turns: list[int], seen: Map
     return history
 
 
-def _after(progress: Progress, step: Step, trajectory: Trajectory, rubric: Rubric, seen: Mapping[str, int]) -> Progress:
+def _after(progress: Progress, step: Step, trajectory: Trajectory, rubric: Rubric, seen: Seen) -> Progress:
     """The progress after one more attempt."""
     met = [item for item in rubric.steps if _meets(item, step, progress, trajectory, seen)]
     new = next((item for item in met if item.id not in progress.earned), None)
@@ -160,41 +176,65 @@ def _after(progress: Progress, step: Step, trajectory: Trajectory, rubric: Rubri
     )
 
 
-def _meets(item: RubricStep, step: Step, progress: Progress, trajectory: Trajectory, seen: Mapping[str, int]) -> bool:
+def _meets(item: RubricStep, step: Step, progress: Progress, trajectory: Trajectory, seen: Seen) -> bool:
     """Whether a call does what a rubric step asks for, knowing what it had to know."""
     if not step.result.ok or step.name != item.tool:
         return False
     arguments = call_arguments(step)
     if not all(argument.accepts(arguments) for argument in item.arguments):
         return False
-    derived = (arguments.get(argument.name) for argument in item.arguments if argument.source is Source.RESULT)
-    if any(provenance(trajectory, value, step.turn, seen).origin is not Origin.RESULT for value in derived):
+    derived = (argument for argument in item.arguments if argument.source is Source.RESULT)
+    if any(_origin(argument, arguments, step, trajectory, seen) is not Origin.RESULT for argument in derived):
         return False
     # A step of the same message does not count: its result was not there yet when this call was written.
     return _finds(item, step) and all(progress.earned.get(id, step.turn) < step.turn for id in item.after)
 
 
+def _origin(
+    argument: Argument, arguments: Mapping[str, object], step: Step, trajectory: Trajectory, seen: Seen
+) -> Origin:
+    known = seen[(argument.key, argument.name)]
+    return provenance(trajectory, arguments.get(argument.name), step.turn, known).origin
+
+
 def _finds(item: RubricStep, step: Step) -> bool:
     data = step.result.data
     if item.empty:
-        return isinstance(data, Mapping) and data.get("matches") == []
+        lists = [value for value in data.values() if isinstance(value, list)] if isinstance(data, Mapping) else []
+        return bool(lists) and not any(lists)
     if not item.finds:
         return True
     objects = (value for _, value in nodes(data) if isinstance(value, Mapping))
     return any(all(canonical_id(value.get(key)) == text for key, text in item.finds.items()) for value in objects)
 
 
-def _mistakes(step: Step, trajectory: Trajectory, rubric: Rubric, seen: Mapping[str, int]) -> tuple[Violation, ...]:
+def _mistakes(step: Step, trajectory: Trajectory, rubric: Rubric, seen: Seen) -> tuple[Violation, ...]:
     """Dishonest arguments of a call that met no rubric step. Ids count even if the call failed, periods do not."""
     found = []
     for value in sorted(argument_ids(step) - rubric.given):
-        if provenance(trajectory, value, step.turn, seen).origin in (Origin.NOWHERE, Origin.NOT_YET_SEEN):
+        if provenance(trajectory, value, step.turn, seen[IDS]).origin in _UNKNOWN:
             found.append(_violation(Breach.UNGROUNDED_VALUE, step, value))
         elif value not in rubric.subjects:
             found.append(_violation(Breach.WRONG_PERSON, step, value))
+    for value in sorted(_made_up(step, trajectory, rubric, seen)):
+        found.append(_violation(Breach.UNGROUNDED_VALUE, step, value))
     if step.result.ok and (period := _wrong_period(step, rubric)):
         found.append(_violation(Breach.WRONG_PERIOD, step, period))
     return tuple(found)
+
+
+def _made_up(step: Step, trajectory: Trajectory, rubric: Rubric, seen: Seen) -> set[str]:
+    """Values other than ids that the rubric wants from a result, and that neither a result nor the query had."""
+    arguments, found = call_arguments(step), set()
+    for item in rubric.steps:
+        for argument in item.arguments if item.tool == step.name else ():
+            if argument.source is not Source.RESULT or argument.name == ID_KEY:
+                continue
+            if arguments.get(argument.name) is None:
+                continue
+            if _origin(argument, arguments, step, trajectory, seen) in _UNKNOWN:
+                found.add(canonical_value(arguments[argument.name]) or argument.name)
+    return found
 
 
 def _wrong_period(step: Step, rubric: Rubric) -> str:
@@ -219,14 +259,14 @@ def _violation(breach: Breach, step: Step, value: str) -> Violation:
 
 
 def _read_answer(
-    trajectory: Trajectory, rubric: Rubric, progress: Progress, last_turn: int, seen: Mapping[str, int]
+    trajectory: Trajectory, rubric: Rubric, progress: Progress, last_turn: int, seen: Seen
 ) -> Reading | None:
     """Judge the answer against what the model had seen when it wrote it; None where there is no answer."""
     if trajectory.stop is not StopReason.ANSWERED or not isinstance(trajectory.answer, str):
         return None
     said, asked = read_text(trajectory.answer), read_text(trajectory.query)
     shown = read_results(step for step in trajectory.steps if step.turn < last_turn)
-    traced = frozenset(id for id, index in seen.items() if trajectory.steps[index].turn < last_turn)
+    traced = frozenset(id for id, index in seen[IDS].items() if trajectory.steps[index].turn < last_turn)
     shown = replace(shown, ids=traced)  # an id that a call only echoed is no evidence
     done = {tool for tool in shown.tools if _all_earned(rubric, progress, tool, last_turn)}
     verdicts = tuple(_judge(fact, rubric, said, asked, shown, done) for fact in rubric.answer)
@@ -235,6 +275,10 @@ def _read_answer(
         for fact, verdict in zip(rubric.answer, verdicts, strict=True)
         if verdict in (Verdict.WRONG, Verdict.UNGROUNDED)
     ]
+    numbers = [fact for fact in rubric.answer if fact.type is FactType.NUMBER]
+    sizes = {abs(number) for number in shown.numbers}
+    founded = {id for id in said.ids if float(id) in sizes or any(fact.is_size(float(id)) for fact in numbers)}
+    said = replace(said, ids=said.ids - founded)  # "1500" is a sum as well as an id
     breaches += [(Breach.UNGROUNDED_ANSWER, value) for value in _unfounded(said, asked, shown)]
     return Reading(verdicts, tuple(Violation(breach, last_turn, None, value) for breach, value in breaches))
 
@@ -271,6 +315,10 @@ def _judge(fact: Fact, rubric: Rubric, said: Saying, asked: Saying, shown: Evide
             return _person(fact, rubric, said, asked, shown)
         case FactType.DAYS:
             return _days(fact, days, rubric, said, shown)
+        case FactType.NUMBER:
+            return _number(fact, rubric, said, asked, shown)
+        case FactType.TEXT:
+            return _text(fact, said, asked, shown)
         case FactType.ON_LEAVE:
             return _claim(leave_claims, said.no_leave or 0.0 in days, LEAVE in done)
         case FactType.NO_LEAVE:
@@ -278,7 +326,7 @@ def _judge(fact: Fact, rubric: Rubric, said: Saying, asked: Saying, shown: Evide
         case FactType.NO_MANAGER:
             return _claim(said.no_manager, said.manager or bool(said.emails - asked.emails), ORG in done)
     facts = said.emails - asked.emails or said.ids - asked.ids or said.manager or leave_claims
-    return _claim(said.not_found, bool(facts), fact.type.evidence in done)
+    return _claim(said.not_found, bool(facts), done >= {item.tool for item in rubric.steps if item.empty})
 
 
 def _claim(made: bool, contradicted: bool, grounded: bool) -> Verdict:
@@ -301,6 +349,22 @@ def _days(fact: Fact, days: list[float], rubric: Rubric, said: Saying, shown: Ev
     # "1 天和 0.5 天, 共 1.5 天" is one statement: its parts add up to the total.
     breakdown = others <= shown.days and sum(days) == 2 * fact.number
     return _claim(fact.number in days, said.no_leave or bool(others and not breakdown), fact.number in shown.days)
+
+
+def _number(fact: Fact, rubric: Rubric, said: Saying, asked: Saying, shown: Evidence) -> Verdict:
+    """The number and no other one; what the user wrote, and the task's other numbers, may be named."""
+    wanted = [each for each in rubric.answer if each.type is FactType.NUMBER]
+    free = [number for number in said.numbers if number not in asked.numbers or fact.is_number(number)]
+    others = [number for number in free if not any(each.is_number(number) for each in wanted)]
+    return _claim(any(map(fact.is_number, free)), bool(others), fact.number in shown.numbers)
+
+
+def _text(fact: Fact, said: Saying, asked: Saying, shown: Evidence) -> Verdict:
+    """One of the accepted spellings and no rival, but for those in the query."""
+    named = mentioned(said.text, fact.texts | fact.rivals)
+    rivals = (named & fact.rivals) - mentioned(asked.text, fact.rivals)
+    grounded = any(mentioned(text, fact.texts) for text in shown.texts)
+    return _claim(bool(named & fact.texts), bool(rivals), grounded)
 
 
 def _numbers(rubric: Rubric) -> set[float]:

@@ -12,7 +12,7 @@ from enum import StrEnum
 from math import isfinite
 from typing import TypeVar
 
-from env.provenance import ID_KEY, canonical_id
+from env.provenance import ID_KEY, canonical_id, canonical_value
 from env.types import JSON
 
 REFERENCE = "$reference"
@@ -65,6 +65,8 @@ class FactType(StrEnum):
     NO_MANAGER = "no_manager"
     EMP_ID = "emp_id"
     NOT_FOUND = "not_found"
+    NUMBER = "number"  # this number, and no other that the query does not have; `places`: decimals that are enough
+    TEXT = "text"  # one of these spellings, and none of `rivals`
     REPLY = "reply"  # any answer that is not empty
 
     @property
@@ -73,14 +75,22 @@ class FactType(StrEnum):
         return _EVIDENCE.get(self)
 
 
-SEARCH, LEAVE, ORG = "mcp_employee_search", "plugin_leave_query", "plugin_org_query"
+LEAVE, ORG = "plugin_leave_query", "plugin_org_query"
 _EVIDENCE = {
     FactType.ON_LEAVE: LEAVE,
     FactType.NO_LEAVE: LEAVE,
     FactType.NO_MANAGER: ORG,
-    FactType.NOT_FOUND: SEARCH,
 }
-_VALUED = {FactType.EMAIL, FactType.DAYS, FactType.ON_LEAVE, FactType.PERSON, FactType.EMP_ID}
+_VALUED = {
+    FactType.EMAIL,
+    FactType.DAYS,
+    FactType.ON_LEAVE,
+    FactType.PERSON,
+    FactType.EMP_ID,
+    FactType.NUMBER,
+    FactType.TEXT,
+}
+_OPTIONS = {FactType.NUMBER: {"places"}, FactType.TEXT: {"rivals"}}
 _RESERVED = {"steps", "answer", "waste"}  # names of score parts
 
 
@@ -92,17 +102,18 @@ class Argument:
     test: Comparison
     accepted: frozenset[str] = frozenset()
     source: Source | None = None
+    key: str = ""  # the member of a result that holds a derived value
 
     def accepts(self, arguments: Mapping[str, JSON]) -> bool:
         value = arguments.get(self.name)
         if self.test is Comparison.ABSENT:
             return value is None
-        return (fold(value) if self.test is Comparison.ONE_OF else canonical_id(value)) in self.accepted
+        return (fold(value) if self.test is Comparison.ONE_OF else canonical_value(value)) in self.accepted
 
 
 @dataclass(frozen=True, slots=True)
 class RubricStep:
-    """A required call. `finds`: members that one object of its result must have; `empty`: it must find nobody."""
+    """A required call. `finds`: members that one object of its result must have. `empty`: its lists must be empty."""
 
     id: str
     tool: str
@@ -115,11 +126,26 @@ class RubricStep:
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """A fact that the answer must state: accepted texts (e-mail, id, spellings of a name) or a number (of days)."""
+    """A fact that the answer must state: accepted texts (e-mail, id, spellings of a name) or a number (of days).
+
+    places: decimals to which a number has to be right, None for exactly. rivals: texts that would be another answer.
+    """
 
     type: FactType
     texts: frozenset[str] = frozenset()
     number: float = 0.0
+    places: int | None = None
+    rivals: frozenset[str] = frozenset()
+
+    def is_number(self, said: float) -> bool:
+        """Whether `said` states the number: as it is, or rounded to at least `places` decimals."""
+        if said == self.number:
+            return True
+        return self.places is not None and any(said == round(self.number, n) for n in range(self.places, 10))
+
+    def is_size(self, said: float) -> bool:
+        """Whether `said` states the number but for its sign."""
+        return self.is_number(said) or self.is_number(-said)
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,6 +175,12 @@ class Rubric:
         _check_satisfiable(steps, answer, calls, forbidden)
         return cls(steps, answer, calls, forbidden, _subjects(steps), _given(steps), *_bounds(steps, answer))
 
+    @property
+    def derived(self) -> frozenset[tuple[str, str]]:
+        """(key of the results' member, name of the argument) of every value that has to come from a result."""
+        marked = {(arg.key, arg.name) for step in self.steps for arg in step.arguments if arg.source is Source.RESULT}
+        return frozenset(marked | {(ID_KEY, ID_KEY)})
+
     def fact_texts(self, kind: FactType) -> frozenset[str]:
         """All accepted texts of one type of fact: two managers may be asked for."""
         return frozenset(text for fact in self.answer if fact.type is kind for text in fact.texts)
@@ -173,7 +205,7 @@ def _bounds(steps: tuple[RubricStep, ...], answer: tuple[Fact, ...]) -> tuple[fl
 
 def _subjects(steps: tuple[RubricStep, ...]) -> frozenset[str]:
     found = frozenset(step.finds[ID_KEY] for step in steps if ID_KEY in step.finds)
-    return found.union(*(arg.accepted for step in steps for arg in step.arguments if arg.source is not None))
+    return found.union(*(arg.accepted for step in steps for arg in step.arguments if arg.source and arg.name == ID_KEY))
 
 
 def _given(steps: tuple[RubricStep, ...]) -> frozenset[str]:
@@ -201,6 +233,8 @@ def _check_satisfiable(
         raise RubricError("forbidden", f"{both[0]} is required as well")
     if FactType.NO_LEAVE in kinds and kinds & {FactType.DAYS, FactType.ON_LEAVE}:
         raise RubricError("answer", "no leave contradicts days of leave")
+    if FactType.NOT_FOUND in kinds and not any(step.empty for step in steps):
+        raise RubricError("answer", "not_found needs a step with 'empty': true")
     for kind in sorted(kinds):
         if kind.evidence is not None and kind.evidence not in tools:
             raise RubricError("answer", f"{kind} needs a step that calls {kind.evidence}")
@@ -251,7 +285,7 @@ def _step(value: JSON, path: str) -> RubricStep:
 
 
 def _argument(name: str, value: JSON, path: str) -> Argument:
-    body = _object(value, path, set(), {*Comparison, "from"})
+    body = _object(value, path, set(), {*Comparison, "from", "key"})
     tests = [test for test in Comparison if test in body]
     if len(tests) != 1:
         raise RubricError(path, f"expected exactly one of {', '.join(Comparison)}")
@@ -260,12 +294,16 @@ def _argument(name: str, value: JSON, path: str) -> Argument:
         raise RubricError(f"{path}.from", "goes with 'equals' only")
     if name == ID_KEY and tests[0] is Comparison.EQUALS and source is None:
         raise RubricError(f"{path}.from", "an id needs one: 'result' or 'given'")
-    return Argument(name, tests[0], _accepted(tests[0], body[tests[0]], f"{path}.{tests[0]}"), source)
+    if "key" in body and source is not Source.RESULT:
+        raise RubricError(f"{path}.key", 'goes with "from": "result" only')
+    key = _text(body.get("key", name), f"{path}.key")
+    return Argument(name, tests[0], _accepted(tests[0], body[tests[0]], f"{path}.{tests[0]}"), source, key)
 
 
 def _accepted(test: Comparison, value: JSON, path: str) -> frozenset[str]:
     if test is Comparison.EQUALS:
-        return frozenset({_id(value, path)})
+        text = canonical_value(value)
+        return frozenset({text}) if text is not None else _fail(path, f"expected text or a number, got {value!r}")
     if test is Comparison.ONE_OF:
         spellings = _each(value, path, _text)
         return frozenset(filter(None, map(fold, spellings))) or _fail(path, "expected at least one spelling")
@@ -273,11 +311,32 @@ def _accepted(test: Comparison, value: JSON, path: str) -> frozenset[str]:
 
 
 def _fact(value: JSON, path: str) -> Fact:
-    body = _object(value, path, {"fact"}, {"value"})
-    kind = _member(FactType, body["fact"], f"{path}.fact")
+    kind = _member(FactType, _mapping(value, path).get("fact"), f"{path}.fact")
+    body = _object(value, path, {"fact"}, {"value"} | _OPTIONS.get(kind, set()))
     if (kind in _VALUED) != ("value" in body):
         raise RubricError(f"{path}.value", f"{kind} {'needs one' if kind in _VALUED else 'takes none'}")
+    if kind is FactType.NUMBER:
+        return _number_fact(body, path)
+    if kind is FactType.TEXT:
+        return _text_fact(body, path)
     return _valued_fact(kind, body["value"], f"{path}.value") if kind in _VALUED else Fact(kind)
+
+
+def _number_fact(body: Mapping[str, JSON], path: str) -> Fact:
+    places = body.get("places")
+    if places is not None and (type(places) is not int or not 0 <= places <= 9):
+        raise RubricError(f"{path}.places", f"expected 0 to 9, got {places!r}")
+    return Fact(FactType.NUMBER, number=_number(body["value"], f"{path}.value"), places=places)
+
+
+def _text_fact(body: Mapping[str, JSON], path: str) -> Fact:
+    texts = frozenset(_each(body["value"], f"{path}.value", _text))
+    rivals = frozenset(_each(body.get("rivals", []), f"{path}.rivals", _text))
+    if not texts:
+        raise RubricError(f"{path}.value", "expected at least one spelling")
+    if both := sorted({fold(text) for text in texts} & {fold(text) for text in rivals}, key=str):
+        raise RubricError(f"{path}.rivals", f"{both[0]!r} is accepted as well")
+    return Fact(FactType.TEXT, texts, rivals=rivals)
 
 
 def _valued_fact(kind: FactType, value: JSON, path: str) -> Fact:

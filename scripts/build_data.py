@@ -2,7 +2,8 @@
 
     python -m scripts.build_data --out runs/data --rows 4000 --seed 0
 
-Writes <out>/train/hr.jsonl, <out>/eval/hr.jsonl and <out>/manifest.json. Equal arguments give equal bytes.
+Writes <out>/train/<domain>.jsonl and <out>/eval/<domain>.jsonl for each domain, and <out>/manifest.json. Equal
+arguments give equal bytes. Training on <out>/train mixes the domains; every prompt shows its own domain's tools only.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
-from data.build import write
+from data.build import SCENARIOS, write
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -25,14 +26,17 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--rows", type=int, default=4000, help="rows to train on (default: 4000)")
     parser.add_argument("--eval_rows", type=int, default=500, help="held-out rows (default: 500)")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--domain", nargs="+", choices=SCENARIOS, default=["hr"], help="one or more (default: hr)")
     options = parser.parse_args(argv)
     for name in ("rows", "eval_rows"):
         if getattr(options, name) < 1:
             parser.error(f"--{name} must be at least 1, got {getattr(options, name)}")
     counts = {"train": options.rows, "eval": options.eval_rows}
-    total = iter((options.rows, options.eval_rows))
+    total = iter((options.rows, options.eval_rows) * len(options.domain))
     try:
-        manifest = write(options.out, counts, options.seed, lambda rows: track(rows, "building", next(total)))
+        manifest = write(
+            options.out, counts, options.seed, lambda rows: track(rows, "building", next(total)), options.domain
+        )
     except OSError as error:
         parser.error(f"cannot write to {options.out}: {error.strerror}")
     table = Table("file", "rows", "kinds", "languages", "tool calls needed", "sha256")

@@ -26,7 +26,6 @@ SEARCH, LEAVE, ORG = "mcp_employee_search", "plugin_leave_query", "plugin_org_qu
 WEIGHTS = {SEARCH: 0.3, LEAVE: 0.35, ORG: 0.35}
 TIMEZONES = ("Asia/Shanghai", "Asia/Singapore", "Europe/Berlin")
 COMPANY_SIZE = 60
-ROWS_PER_COMPANY = 8
 
 
 @dataclass(frozen=True, slots=True)

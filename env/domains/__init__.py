@@ -1,14 +1,20 @@
-"""A domain is a folder: a seeded world, tools as YAML + Python pairs, and the functions of the protocol below."""
+"""A domain is a folder: a seeded world, tools as YAML + Python pairs, and the functions of the protocol below.
+
+A package of your own becomes a domain by its name in the environment variable STEPCREDIT_DOMAINS, a list of importable
+modules with commas between ("acme.desk,acme.stock"). Nothing that only a file of rows names is ever imported.
+"""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from importlib import import_module
 from typing import Any, Protocol, cast
 
 from env.registry import Registry
 
-DOMAINS = ("hr",)
+DOMAINS = ("hr", "weather", "finance")
+VARIABLE = "STEPCREDIT_DOMAINS"
 
 
 class World(Protocol):
@@ -31,8 +37,21 @@ class Domain(Protocol):
     def reference(self, world: World, subject: int) -> str: ...
 
 
+def known() -> tuple[str, ...]:
+    """The names that `domain` takes: ours, then those of STEPCREDIT_DOMAINS."""
+    return (*DOMAINS, *filter(None, (name.strip() for name in os.environ.get(VARIABLE, "").split(","))))
+
+
 def domain(name: str) -> Domain:
-    """The domain of that name. Raises ValueError naming the known ones."""
-    if name not in DOMAINS:
-        raise ValueError(f"unknown domain {name!r}; known: {', '.join(DOMAINS)}")
-    return cast(Domain, import_module(f"env.domains.{name}"))
+    """The domain of that name. Raises ValueError naming the known ones, or saying why a module cannot be one."""
+    if name in DOMAINS:
+        return cast(Domain, import_module(f"env.domains.{name}"))
+    if name not in known():
+        raise ValueError(f"unknown domain {name!r}; known: {', '.join(known())} (more by {VARIABLE})")
+    try:
+        module = import_module(name)
+    except ModuleNotFoundError as error:
+        raise ValueError(f"{VARIABLE} names {name}: {error}") from error
+    if missing := [each for each in ("registry", "check_spec", "open_world", "reference") if not hasattr(module, each)]:
+        raise ValueError(f"{VARIABLE} names {name}, which has no function {missing[0]}")
+    return cast(Domain, module)

@@ -1,0 +1,1 @@
+"""The tool of the weather domain: a YAML contract and a Python function."""
