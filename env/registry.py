@@ -56,6 +56,7 @@ class CallEvent:
     attempts: int = 1
     cached: bool = False
     transport: str = "local"
+    stages: tuple[str, ...] = ()  # what the policies did on the way
 
 
 Observer = Callable[[CallEvent], None]
@@ -113,14 +114,20 @@ class Registry:
         return [tool.contract.for_model() for tool in self._tools.values()]
 
     def bind(
-        self, world: object, *, clock: Clock | None = None, callers: Mapping[str, Caller] | None = None
+        self,
+        world: object,
+        *,
+        clock: Clock | None = None,
+        callers: Mapping[str, Caller] | None = None,
+        on_call: Observer | None = None,
     ) -> Registry:
         """The same tools on one episode's world; whatever a call leaves behind belongs to this copy.
 
         clock: the episode's, for latencies, timeouts, retries, breakers and caches (default: a virtual one). callers:
-        how to reach the tools of other transports than local, by kind.
+        how to reach the tools of other transports than local, by kind. on_call: in place of the registry's own.
         """
         bound = copy.copy(self)
+        bound._on_call = on_call or self._on_call
         bound._world = world
         bound._time = clock or VirtualClock()
         bound._states = {}
@@ -141,7 +148,10 @@ class Registry:
             name = call.name if tool else NOT_REGISTERED
             kind = tool.contract.transport.kind if tool else "local"
             result, seconds = outcome.result, self._clock() - started
-            self._on_call(CallEvent(name, result.status, result.code, seconds, report.attempts, report.cached, kind))
+            stages = tuple(report.stages)
+            self._on_call(
+                CallEvent(name, result.status, result.code, seconds, report.attempts, report.cached, kind, stages)
+            )
         return outcome
 
     def _run(self, tool: Tool, call: ToolCall, report: Report) -> Outcome:

@@ -7,6 +7,7 @@ copied into each episode (sqlite3 serialize/deserialize). The tools are the only
 
 from __future__ import annotations
 
+import hashlib
 import random
 import sqlite3
 from collections.abc import Mapping
@@ -167,6 +168,10 @@ class World:
 
     def close(self) -> None:
         self._db.close()
+
+    def fingerprint(self) -> str:
+        """SHA-256 of all that the tools read: equal where no call has changed anything."""
+        return hashlib.sha256(self._db.serialize()).hexdigest()
 
     def search(self, name: str, department: str | None, email: str | None) -> list[dict[str, str]]:
         """Active employees whose name has exactly this spelling (aliases resolved), filtered; in a stable order."""
