@@ -5,17 +5,19 @@ It refuses to guess: a name that nobody registered is the model's mistake, an ex
 
 from __future__ import annotations
 
+import asyncio
 import copy
 import difflib
 import importlib
 import inspect
 import logging
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, TypeVar
 
 from env.clock import Clock, VirtualClock
 from env.contract import ContractError, ToolContract, json_copy, shown
@@ -27,6 +29,11 @@ log = logging.getLogger(__name__)
 NOT_REGISTERED = "<unknown>"  # in events, instead of whatever name the model made up
 
 ToolFunction = Callable[..., JSON]
+
+
+REPEATED = "this very call failed before; change the arguments, use another tool, or say that it cannot be found"
+
+_Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
 @dataclass(frozen=True)
@@ -82,6 +89,7 @@ class Registry:
         self._world: object = None
         self._time: Clock = VirtualClock()
         self._states: dict[str, State] = {}
+        self._failed: Counter[str] = Counter()  # calls by name and arguments, since `bind`
         self._callers: Mapping[str, Caller] = {}
 
     @classmethod
@@ -104,6 +112,48 @@ class Registry:
     def names(self) -> tuple[str, ...]:
         """In alphabetical order."""
         return tuple(self._tools)
+
+    def list_tools(self) -> list[dict[str, JSON]]:
+        """What is declared, for people and scripts: name, description, both schemas, in the order of `names`."""
+        return [
+            {
+                "name": name,
+                "description": tool.contract.description,
+                "input_schema": json_copy(tool.contract.input_schema),
+                "output_schema": json_copy(tool.contract.output_schema),
+            }
+            for name, tool in self._tools.items()
+        ]
+
+    def summary(self) -> str:
+        """One line per tool, for the start of a run: name, transport, timeout, policies."""
+        return "\n".join(_summary(tool.contract) for tool in self._tools.values())
+
+    def only(self, allowed: Iterable[str]) -> Registry:
+        """The same registry with these tools only. Raises ValueError for a name that is not there."""
+        wanted = set(allowed)
+        if unknown := sorted(wanted - set(self._tools)):
+            raise ValueError(f"no tool {unknown[0]!r}; there are {', '.join(self.names)}")
+        fewer = copy.copy(self)
+        fewer._tools = {name: tool for name, tool in self._tools.items() if name in wanted}
+        return fewer
+
+    def register_tool(self, contract: ToolContract, function: ToolFunction) -> None:
+        """Add one tool by hand. Raises ContractError for a name that is taken or a function that does not fit."""
+        if inspect.iscoroutinefunction(function):
+            raise _mismatch(contract, function.__module__, "it is async; write it synchronously")
+        _check_signature(contract, function.__module__, function)
+        self._add(Tool(contract, function))
+        self._tools = dict(sorted(self._tools.items()))
+
+    def tool(self, path: Path | str) -> Callable[[_Function], _Function]:
+        """Decorator: `@registry.tool("get_weather.yaml")` registers the function under that contract."""
+
+        def register(function: _Function) -> _Function:
+            self.register_tool(ToolContract.load(path), function)
+            return function
+
+        return register
 
     def contract(self, name: str) -> ToolContract:
         """Raises KeyError."""
@@ -131,6 +181,7 @@ class Registry:
         bound._world = world
         bound._time = clock or VirtualClock()
         bound._states = {}
+        bound._failed = Counter()
         bound._callers = callers or {}
         return bound
 
@@ -138,12 +189,17 @@ class Registry:
         """`call` in keyword form."""
         return self.call(ToolCall(name, arguments)).result
 
+    async def atool_call(self, name: str, /, **arguments: JSON) -> ToolResult:
+        """`tool_call` for asynchronous callers: the same thing in a worker thread."""
+        return await asyncio.to_thread(self.tool_call, name, **arguments)
+
     def call(self, call: ToolCall) -> Outcome:
         """Run one call. Whatever the model or the tool does wrong is in the result; nothing is raised for it."""
         started = self._clock()
         tool = self._tools.get(call.name)
         report = Report()
         outcome = self._run(tool, call, report) if tool else Outcome(None, self._not_found(call.name))
+        outcome = self._hinted(call, outcome)
         if self._on_call:
             name = call.name if tool else NOT_REGISTERED
             kind = tool.contract.transport.kind if tool else "local"
@@ -153,6 +209,21 @@ class Registry:
                 CallEvent(name, result.status, result.code, seconds, report.attempts, report.cached, kind, stages)
             )
         return outcome
+
+    def _hinted(self, call: ToolCall, outcome: Outcome) -> Outcome:
+        """The hint that breaks an endless retry: an identical call that failed before, and failed again."""
+        result = outcome.result
+        if result.ok or result.code is None or result.code.infrastructure:
+            return outcome
+        try:
+            key = repr((call.name, sorted(call.arguments.items(), key=lambda item: item[0])))
+        except RecursionError:  # nested more deeply than any contract allows
+            return outcome
+        self._failed[key] += 1
+        if self._failed[key] < 2:
+            return outcome
+        metadata = {**result.metadata, "repeated": self._failed[key]}
+        return replace(outcome, result=replace(result, message=f"{result.message}; {REPEATED}", metadata=metadata))
 
     def _run(self, tool: Tool, call: ToolCall, report: Report) -> Outcome:
         arguments = None
@@ -217,6 +288,16 @@ def _load(file: Path, package: str) -> Tool:
         raise _mismatch(contract, module.__name__, "it is async; write it synchronously, is_async concerns callers")
     _check_signature(contract, module.__name__, function)
     return Tool(contract, function)
+
+
+def _summary(contract: ToolContract) -> str:
+    policies = contract.policies
+    said = [f"timeout {contract.timeout_ms} ms"]
+    said += [f"{policies.retry.max_attempts} attempts"] if policies.retry else []
+    said += [f"cache {policies.cache_ttl_s:g} s"] if policies.cache_ttl_s else []
+    said += [f"{policies.rate_limit.calls} calls per {policies.rate_limit.per_s:g} s"] if policies.rate_limit else []
+    said += [f"breaker after {policies.breaker.failures}"] if policies.breaker else []
+    return f"{contract.name} ({contract.transport.kind}): {', '.join(said)}"
 
 
 def _elsewhere(world: object, **arguments: JSON) -> JSON:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 import logging
 from collections.abc import Callable, Iterator
@@ -11,7 +12,7 @@ from typing import Any
 import pytest
 
 from env.contract import ContractError, ToolContract
-from env.registry import NOT_REGISTERED, CallEvent, Registry, Tool
+from env.registry import NOT_REGISTERED, REPEATED, CallEvent, Registry, Tool
 from env.types import ErrorCode, Fault, ToolCall, ToolError
 
 YAML = """\
@@ -271,5 +272,87 @@ def test_one_event_per_call() -> None:
         CallEvent("toy", "error", ErrorCode.INVALID_ARGUMENTS, 0.5, attempts=0),
         CallEvent(NOT_REGISTERED, "error", ErrorCode.TOOL_NOT_FOUND, 0.5, attempts=0),
     ]
-    names = {"tool", "status", "code", "duration_s", "attempts", "cached", "transport"}  # no arguments, no data
+    names = {"tool", "status", "code", "duration_s", "attempts", "cached", "transport", "stages"}  # no data
     assert {field.name for field in dataclasses.fields(CallEvent)} == names
+
+
+def test_a_call_that_fails_again_is_answered_with_a_way_out(tmp_path: Path) -> None:
+    def find(world: object, a: str = "") -> dict[str, Any]:
+        raise ToolError(ErrorCode.NOT_FOUND, f"no {a!r}")
+
+    registry = Registry([Tool(contract(), find)])
+    bound = registry.bind(None)
+    first, other, again, third = (bound.call(ToolCall("toy", {"b": b})).result for b in (1, 2, 1, 1))
+    assert (first.metadata.get("repeated"), other.metadata.get("repeated")) == (None, None)
+    assert REPEATED not in first.message + other.message
+    assert again.message.endswith(REPEATED)
+    assert (again.metadata["repeated"], third.metadata["repeated"]) == (2, 3)
+    assert REPEATED not in registry.bind(None).call(ToolCall("toy", {"b": 1})).result.message  # another episode
+
+
+def test_what_succeeds_or_is_not_the_model_s_fault_may_be_repeated() -> None:
+    def busy(world: list[int]) -> dict[str, Any]:
+        world.append(1)
+        if len(world) > 2:
+            raise ToolError(ErrorCode.UNAVAILABLE, "the upstream answers 503")
+        return {}
+
+    bound = Registry([Tool(contract(), busy)]).bind([])
+    results = [bound.tool_call("toy") for _ in range(4)]
+    assert [result.ok for result in results] == [True, True, False, False]
+    assert all("repeated" not in result.metadata for result in results)
+
+
+def deep(levels: int) -> Any:
+    value: Any = 1
+    for _ in range(levels):
+        value = [value]
+    return value
+
+
+def test_arguments_nested_beyond_reason_fail_again_and_again() -> None:
+    bound = Registry([Tool(contract(), lambda world: {})]).bind(None)
+    for _ in range(3):
+        assert bound.call(ToolCall("toy", {"a": deep(100_000)})).result.code is ErrorCode.INVALID_ARGUMENTS
+
+
+def test_tools_by_hand_by_decorator_and_fewer_of_them(package: Package) -> None:
+    path = package.write("toy_add.yaml", YAML)
+    registry = Registry([])
+
+    @registry.tool(path)
+    def toy_add(world: int, emp_id: str, days: int, notes: list[str] | None = None) -> dict[str, Any]:
+        return {"sum": world + int(emp_id) + days}
+
+    assert toy_add(1, "2", 3) == {"sum": 6}  # the decorator leaves the function as it is
+    assert registry.bind(1).tool_call("toy_add", emp_id="2").data == {"sum": 4}
+    registry.register_tool(contract(), lambda world: {})
+    assert registry.names == ("toy", "toy_add")
+    with pytest.raises(ContractError, match="taken"):
+        registry.register_tool(contract(), lambda world: {})
+    with pytest.raises(ContractError, match="cannot be called"):
+        Registry([]).register_tool(ToolContract.load(path), lambda world: {})
+    fewer = registry.only(["toy"])
+    assert fewer.names == ("toy",)
+    assert [tool["function"]["name"] for tool in fewer.catalogue()] == ["toy"]
+    assert fewer.bind(1).tool_call("toy_add", emp_id="2").code is ErrorCode.TOOL_NOT_FOUND
+    assert registry.names == ("toy", "toy_add")
+    with pytest.raises(ValueError, match="no tool 'sum'"):
+        registry.only(["sum"])
+
+
+def test_listing_and_summary_name_every_tool(package: Package) -> None:
+    policies = "idempotent: true\ncache: {ttl: 9}\nretry_strategy: {max_attempts: 2}\n"
+    package.write("adding.yaml", policies + YAML)
+    registry = package.load()
+    (listed,) = registry.list_tools()
+    assert listed["name"] == "toy_add"
+    listed["input_schema"].clear()  # a copy
+    assert registry.list_tools()[0]["input_schema"]["required"] == ["emp_id"]
+    assert registry.summary() == "toy_add (local): timeout 5000 ms, 2 attempts, cache 9 s"
+
+
+def test_asynchronous_callers_get_the_same_envelope(package: Package) -> None:
+    bound = package.load().bind(1)
+    assert asyncio.run(bound.atool_call("toy_add", emp_id="2")) == bound.tool_call("toy_add", emp_id="2")
+    assert not asyncio.run(bound.atool_call("toy_add")).ok
