@@ -28,7 +28,6 @@ from env.negatives import injected
 from env.types import ErrorCode, ToolCall
 
 NOW = "2026-06-03T09:00:00+08:00"
-SPECS = {"hr": {"seed": 1, "size": 20, "split": "train"}}  # others take a seed alone
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -72,7 +71,7 @@ def folder_of(name: str) -> Path:
 def hostile(name: str) -> Iterator[Problem]:
     """What goes wrong when every free text of a domain's tools is hostile."""
     where = domain(name)
-    world: Any = where.open_world(SPECS.get(name, {"seed": 1}), NOW, "check")
+    world: Any = where.open_world(where.EXAMPLE, NOW, "check")
     before = fingerprint(world)
     registry = where.registry().bind(world)
     for tool in registry.names:

@@ -222,7 +222,7 @@ def test_a_domain_of_ones_own_is_found_by_the_variable_only(tmp_path: Path, monk
     package = tmp_path / "acme_desk"
     package.mkdir()
     (package / "__init__.py").write_text(
-        "from env.domains.weather import check_spec, open_world, reference, registry\n", "utf-8"
+        "from env.domains.weather import EXAMPLE, check_spec, open_world, reference, registry\n", "utf-8"
     )
     monkeypatch.syspath_prepend(str(tmp_path))
     row = of_kind("weather", 102)
@@ -236,5 +236,5 @@ def test_a_domain_of_ones_own_is_found_by_the_variable_only(tmp_path: Path, monk
     assert scored(own, play(own, Oracle())).total == 1.0
     with pytest.raises(ValueError, match="no_such_module"):
         domain("no_such_module")
-    with pytest.raises(ValueError, match="json, which has no function registry"):
+    with pytest.raises(ValueError, match="json, which has no registry"):
         domain("json")

@@ -1,7 +1,8 @@
 """What scenarios share whose world follows from a seed and whose questions name everything: phrasings, splits, rows.
 
 A scenario is a YAML file of phrasings and replies, and a function that draws one situation of a kind. A situation says
-which calls the task needs and which facts its answer has, as a rubric; the rest is here.
+which calls the task needs and which facts its answer has, as a rubric; the rest is here. docs/rooms is one from
+outside.
 """
 
 from __future__ import annotations
@@ -45,6 +46,7 @@ class Situation:
     steps: tuple[Mapping[str, Any], ...]
     answer: tuple[Mapping[str, Any], ...]
     reference: str
+    subject: int | None = None  # where ids are drawn per episode: whose id is the reference
 
 
 def case(split: str, language: str, number: int, seed: int) -> Case:
@@ -55,9 +57,19 @@ def case(split: str, language: str, number: int, seed: int) -> Case:
     return Case(2 * rng.randrange(10**6) + (split == "eval"), day, now, split, language, rng)
 
 
-def row(domain: str, kind: int, number: int, seed: int, case: Case, drawn: Situation) -> Row:
-    """The situation in words."""
-    content = phrasings(domain)
+def row(
+    domain: str,
+    kind: int,
+    number: int,
+    seed: int,
+    case: Case,
+    drawn: Situation,
+    words: Mapping[str, Any] | None = None,
+    world: Mapping[str, Any] | None = None,
+) -> Row:
+    """The situation in words. words: asks and replies, as in <domain>.yaml, which is read where it is None. world: its
+    spec, {"seed": case.seed} where it is None."""
+    content = phrasings(domain) if words is None else words
     options = content["asks"][drawn.ask][case.language]
     index = case.rng.choice([i for i in range(len(options)) if held_out(i) == (case.split == "eval")])
     none = not drawn.steps
@@ -69,10 +81,10 @@ def row(domain: str, kind: int, number: int, seed: int, case: Case, drawn: Situa
         language=case.language,
         split=case.split,
         template=f"{domain}/{drawn.ask}/{case.language}/{index}",
-        world={"seed": case.seed},
+        world=world or {"seed": case.seed},
         now=case.now,
         timezone=ZONE,
-        subject=None,
+        subject=drawn.subject,
         mention=drawn.mention,
         period=None,
         rubric={

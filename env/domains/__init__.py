@@ -15,6 +15,7 @@ from env.registry import Registry
 
 DOMAINS = ("hr", "weather", "finance")
 VARIABLE = "STEPCREDIT_DOMAINS"
+NEEDED = ("registry", "check_spec", "open_world", "reference", "EXAMPLE")
 
 
 class World(Protocol):
@@ -25,6 +26,8 @@ class World(Protocol):
 
 class Domain(Protocol):
     """The module `env.domains.<name>`."""
+
+    EXAMPLE: Mapping[str, Any]  # a spec that `open_world` takes, for checks and benchmarks
 
     def registry(self) -> Registry: ...
 
@@ -52,6 +55,6 @@ def domain(name: str) -> Domain:
         module = import_module(name)
     except ModuleNotFoundError as error:
         raise ValueError(f"{VARIABLE} names {name}: {error}") from error
-    if missing := [each for each in ("registry", "check_spec", "open_world", "reference") if not hasattr(module, each)]:
-        raise ValueError(f"{VARIABLE} names {name}, which has no function {missing[0]}")
+    if missing := [each for each in NEEDED if not hasattr(module, each)]:
+        raise ValueError(f"{VARIABLE} names {name}, which has no {missing[0]}")
     return cast(Domain, module)

@@ -13,6 +13,8 @@ from env.registry import Registry
 
 SMALLEST, LARGEST = 8, 5_000  # people in a simulated company
 
+EXAMPLE: Mapping[str, Any] = {"seed": 1, "size": 20, "split": "train"}  # a spec that `open_world` takes
+
 
 @lru_cache(maxsize=1)
 def registry() -> Registry:

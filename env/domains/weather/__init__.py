@@ -11,6 +11,8 @@ from typing import Any
 from env.domains.weather.world import World
 from env.registry import Registry
 
+EXAMPLE: Mapping[str, Any] = {"seed": 1}  # a spec that `open_world` takes
+
 
 @lru_cache(maxsize=1)
 def registry() -> Registry:
