@@ -22,6 +22,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from data.schema import Row
+from env.faults import FaultPlan
 from evaluation import players, run
 from evaluation.console import print_comparison, print_summary
 from evaluation.record import Record
@@ -48,7 +49,15 @@ def _evaluate(asked: argparse.Namespace, command: str) -> int:
     started = time.monotonic()
 
     rows = run.select_rows(source, asked.rows)
-    settings = Settings(player, str(source or "generated"), len(rows), asked.seed, asked.temperature, players.MAX_TURNS)
+    settings = Settings(
+        player,
+        str(source or "generated"),
+        len(rows),
+        asked.seed,
+        asked.temperature,
+        players.MAX_TURNS,
+        str(asked.faults or ""),
+    )
     episodes = _model_episodes(asked) if asked.model else _scripted_episodes(asked)
     left = run.prepare(out, rows, settings, asked.resume)
     try:
@@ -81,12 +90,21 @@ Play = Callable[[list[Row]], Episodes]
 
 def _scripted_episodes(asked: argparse.Namespace) -> Play:
     player = players.by_name(asked.policy, asked.seed)
-    return lambda rows: ((row, players.play(row, player), 0) for row in rows)
+    plan = _fault_plan(asked)
+    return lambda rows: ((row, players.play(row, player, faults=plan), 0) for row in rows)
+
+
+def _fault_plan(asked: argparse.Namespace) -> FaultPlan | None:
+    try:
+        return FaultPlan.load(asked.faults) if asked.faults else None
+    except (OSError, ValueError) as error:
+        raise Refused(f"--faults: {error}") from error
 
 
 def _model_episodes(asked: argparse.Namespace) -> Play:
     """torch is imported here, after everything cheap has been checked."""
     run.check_model_folder(asked.model)
+    plan = _fault_plan(asked)
     from training.local import play_rows
 
     return lambda rows: run.once_loaded(
@@ -98,6 +116,7 @@ def _model_episodes(asked: argparse.Namespace) -> Play:
             seed=asked.seed,
             max_turns=players.MAX_TURNS,
             batch_size=asked.batch_size,
+            faults=plan,
             progress=lambda done: None,  # the bar counts the episodes that have been recorded
         ),
     )
@@ -142,6 +161,9 @@ def _parser() -> argparse.ArgumentParser:
         metavar="N",
         help=f"how many (default: all of --data or --queries; without them {run.DEFAULT_ROWS}, generated from the"
         f" evaluation split with seed {run.ROWS_SEED})",
+    )
+    parser.add_argument(
+        "--faults", type=Path, metavar="FILE", help="tool faults to meet, such as configs/faults.yaml (default: none)"
     )
     parser.add_argument("--temperature", type=_temperature, default=0.0, help="of the model; 0, the default, is greedy")
     parser.add_argument("--seed", type=int, default=0, help="of sampling, and of the random policy (default: 0)")

@@ -45,13 +45,25 @@ ANSWERS = {
 }
 
 
+GIVE_UP = {"zh": "无法查到。", "en": "I could not look that up."}
+MOST_FAILURES = 2  # in an episode
+
+
 def oracle_turn(task: Task, episode: Episode) -> str:
-    """The text of the next turn: one call while the rubric has steps left, then the answer."""
-    done = len(episode.steps)
-    if done < len(task.rubric["steps"]):
-        step = task.rubric["steps"][done]
+    """The text of the next turn: one call while the rubric has steps left, then the answer.
+
+    A call that failed is tried once more; after that, or where a result lacks what the next call needs, it says so.
+    """
+    shown = [step for step in episode.steps if step.result.ok]
+    if len(shown) == len(task.rubric["steps"]):
+        return answer_text(task, [step.result.data for step in shown])
+    if len(episode.steps) >= len(shown) + MOST_FAILURES:
+        return GIVE_UP[task.language]
+    step = task.rubric["steps"][len(shown)]
+    try:
         return thought(task, step["tool"]) + call_text(step["tool"], step_arguments(task, step, episode))
-    return answer_text(task, [step.result.data for step in episode.steps])
+    except LookupError:
+        return GIVE_UP[task.language]
 
 
 def thought(task: Task, tool: str) -> str:
@@ -121,6 +133,8 @@ def step_arguments(task: Task, step: Mapping[str, Any], episode: Episode) -> dic
 def _derived(task: Task, episode: Episode, key: str) -> Any:
     """What an earlier result holds under `key`, the latest first."""
     for step in reversed(episode.steps):
+        if not step.result.ok:
+            continue
         value = _member(step.result.data, key, task.mention)
         if value is not None:
             return value
@@ -129,9 +143,9 @@ def _derived(task: Task, episode: Episode, key: str) -> Any:
 
 def _member(data: Any, key: str, mention: str | None) -> Any:
     """The value under `key` of the object that names the mention; of the first with that key where none does."""
-    objects = [value for _, value in nodes(data) if isinstance(value, dict) and key in value]
+    objects = [value for _, value in nodes(data) if isinstance(value, dict) and key in value][::-1]
     named = [each for each in objects if mention in each.values()]
-    return (named or objects[::-1] or [{}])[0].get(key)
+    return (named or objects or [{}])[0].get(key)
 
 
 def _text(value: Any) -> str:

@@ -13,6 +13,7 @@ from typing import Any
 
 from env.domains import domain, known
 from env.episode import Episode
+from env.faults import FaultPlan
 
 OUTCOMES = ("none", "not_found", "ask", "refuse")  # references of tasks whose right end is not an id
 LANGUAGES = ("zh", "en")
@@ -74,7 +75,7 @@ class Row:
         """One line of JSON, the same bytes for equal rows."""
         return json.dumps(asdict(self), ensure_ascii=False, separators=(",", ":"))
 
-    def open(self, ids: str = ROW_IDS, max_turns: int = 6) -> Episode:
+    def open(self, ids: str = ROW_IDS, max_turns: int = 6, faults: FaultPlan | None = None) -> Episode:
         """A fresh episode. ids: seed of the employee ids; the default gives the ones of `reference_output`."""
         where = domain(self.task.domain)
         world = where.open_world(self.task.world, self.task.now, ids)
@@ -84,7 +85,7 @@ class Row:
         return Episode(
             self.input,
             reference,
-            where.registry().bind(world),
+            where.registry().bind(world, faults=faults.for_episode(f"{self.task.id}/{ids}") if faults else None),
             language=self.task.language,
             now=self.task.now,
             max_turns=max_turns,

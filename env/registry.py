@@ -21,6 +21,7 @@ from typing import Any, TypeVar
 
 from env.clock import Clock, VirtualClock
 from env.contract import ContractError, ToolContract, json_copy, shown
+from env.faults import Faults
 from env.policies import Report, State, guarded_call
 from env.types import JSON, ErrorCode, ToolCall, ToolError, ToolResult
 
@@ -91,6 +92,7 @@ class Registry:
         self._states: dict[str, State] = {}
         self._failed: Counter[str] = Counter()  # calls by name and arguments, since `bind`
         self._callers: Mapping[str, Caller] = {}
+        self._faults: Faults | None = None
 
     @classmethod
     def load_tools_from_directory(
@@ -170,14 +172,17 @@ class Registry:
         clock: Clock | None = None,
         callers: Mapping[str, Caller] | None = None,
         on_call: Observer | None = None,
+        faults: Faults | None = None,
     ) -> Registry:
         """The same tools on one episode's world; whatever a call leaves behind belongs to this copy.
 
         clock: the episode's, for latencies, timeouts, retries, breakers and caches (default: a virtual one). callers:
         how to reach the tools of other transports than local, by kind. on_call: in place of the registry's own.
+        faults: of this episode.
         """
         bound = copy.copy(self)
         bound._on_call = on_call or self._on_call
+        bound._faults = faults
         bound._world = world
         bound._time = clock or VirtualClock()
         bound._states = {}
@@ -198,8 +203,9 @@ class Registry:
         started = self._clock()
         tool = self._tools.get(call.name)
         report = Report()
+        already = len(self._faults.happened) if self._faults else 0
         outcome = self._run(tool, call, report) if tool else Outcome(None, self._not_found(call.name))
-        outcome = self._hinted(call, outcome)
+        outcome = self._with_faults(self._hinted(call, outcome), already)
         if self._on_call:
             name = call.name if tool else NOT_REGISTERED
             kind = tool.contract.transport.kind if tool else "local"
@@ -209,6 +215,14 @@ class Registry:
                 CallEvent(name, result.status, result.code, seconds, report.attempts, report.cached, kind, stages)
             )
         return outcome
+
+    def _with_faults(self, outcome: Outcome, already: int) -> Outcome:
+        """The faults that this call met, in the result's metadata. already: how many there were before it."""
+        met = self._faults.happened[already:] if self._faults else []
+        if not met:
+            return outcome
+        result = outcome.result
+        return replace(outcome, result=replace(result, metadata={**result.metadata, "faults": list(map(str, met))}))
 
     def _hinted(self, call: ToolCall, outcome: Outcome) -> Outcome:
         """The hint that breaks an endless retry: an identical call that failed before, and failed again."""
@@ -251,7 +265,10 @@ class Registry:
 
     def _reach(self, tool: Tool, arguments: dict[str, JSON]) -> JSON:
         """One attempt. An output that breaks the contract is a failed one: never cached, counted by the breaker."""
-        return tool.contract.check_output(self._answer(tool, arguments))
+        if self._faults is None:
+            return tool.contract.check_output(self._answer(tool, arguments))
+        answer = self._faults.answer(tool.contract.name, lambda: self._answer(tool, arguments))
+        return tool.contract.check_output(answer)
 
     def _answer(self, tool: Tool, arguments: dict[str, JSON]) -> JSON:
         # The tool works on a copy: the arguments end up in the trajectory as they were when it was called.

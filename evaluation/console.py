@@ -80,7 +80,10 @@ def _headline(label: str, numbers: Mapping[str, Any]) -> Table:
 
 def _groups(numbers: Mapping[str, Any]) -> Table:
     table = _table("success", "group", "episodes", "rate (95 %)")
-    for title, name in (("kind", "by_kind"), ("language", "by_language"), ("calls needed", "by_depth")):
+    splits = [("kind", "by_kind"), ("language", "by_language"), ("calls needed", "by_depth"), ("fault", "by_fault")]
+    for title, name in splits:
+        if name == "by_fault" and numbers[name].keys() <= {"none"}:
+            continue
         for value, rate in numbers[name].items():
             table.add_row(f"{title} {value}", str(rate["n"]), rate_text(rate))
         table.add_section()

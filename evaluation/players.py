@@ -14,6 +14,7 @@ from typing import Any, Protocol
 from data.oracle import call_text, oracle_turn
 from data.schema import ROW_IDS, Row
 from env.episode import Episode
+from env.faults import FaultPlan
 from env.types import Trajectory
 
 MAX_TURNS = 6
@@ -71,9 +72,11 @@ class Random:
         return text[:-20] if choice < 0.35 else text
 
 
-def play(row: Row, player: Player, ids: str = ROW_IDS, max_turns: int = MAX_TURNS) -> Trajectory:
+def play(
+    row: Row, player: Player, ids: str = ROW_IDS, max_turns: int = MAX_TURNS, faults: FaultPlan | None = None
+) -> Trajectory:
     """One whole episode. ids: seed of the employee ids, see `Row.open`."""
-    episode = row.open(ids, max_turns)
+    episode = row.open(ids, max_turns, faults)
     while not episode.done:
         text = player.reply(row, episode)
         results = episode.play(text) or []

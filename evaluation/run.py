@@ -47,6 +47,7 @@ class Settings:
     seed: int
     temperature: float
     max_turns: int
+    faults: str = ""  # file of the faults that the tools were given
 
 
 def select_rows(source: Path | None, count: int | None) -> list[Row]:

@@ -60,10 +60,19 @@ def summary(records: Sequence[Record]) -> dict[str, Any]:
         "by_language": _split(scored, lambda record: record.language),
         "by_depth": _split(scored, lambda record: record.depth),
         "by_split": _split(scored, lambda record: record.split),
+        "by_fault": _split(scored, _fault),
         **_calls(records),
         "sampled_tokens": _mean(record.sampled_tokens for record in records),
         "failures": _failures(scored),
     }
+
+
+def _fault(record: Record) -> str:
+    """The first fault that a tool was given in the episode, "none" without one."""
+    for step in record.payload["trajectory"]["steps"]:
+        for fault in (step.get("metadata") or {}).get("faults", ()):
+            return str(fault)
+    return "none"
 
 
 def mcnemar(gained: int, lost: int) -> float:

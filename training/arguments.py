@@ -40,6 +40,10 @@ class RunArguments:
     max_infrastructure_share: float = field(
         default=0.2, metadata={"help": "Stop when more than this share of a batch failed for reasons of ours."}
     )
+    faults: str = field(
+        default="",
+        metadata={"help": "GRPO: YAML file of tool faults to meet in training, such as configs/faults.yaml."},
+    )
     bucket_by_length: bool = field(
         default=True, metadata={"help": "GRPO: sort an optimizer step's micro-batches by length to save padding."}
     )
@@ -55,6 +59,8 @@ class RunArguments:
             raise ValueError(
                 f"reward: expected one of {', '.join(NAMES)}, or a file with cal_reward(payload), got {self.reward!r}"
             )
+        if self.faults and not Path(self.faults).is_file():
+            raise ValueError(f"faults: no such file, {self.faults}")
         choices = {"stage": STAGES, "transcripts": TRANSCRIPTS, "credit": CREDITS}
         for name, allowed in choices.items():
             if getattr(self, name) not in allowed:

@@ -22,6 +22,7 @@ from trl import GRPOConfig, SFTConfig, SFTTrainer, TrlParser
 
 from data.reader import read_rows
 from data.schema import Row
+from env.faults import FaultPlan
 from rewards.named import source_hash
 from rewards.rubric import Rubric, RubricError
 from rewards.sandbox import SandboxError
@@ -115,6 +116,8 @@ def preflight(ours: RunArguments, args: Any, rows: Sequence[Row], chat: ChatForm
             "credit turn needs importance_sampling_level token: a ratio per sequence would average the turns out, "
             f"got {args.importance_sampling_level}"
         )
+    if ours.faults:
+        FaultPlan.load(ours.faults)
     for row in rows:
         Rubric.from_dict(row.task.rubric, row.reference_output)
     batches = Batches(
@@ -158,6 +161,7 @@ def grpo_trainer(ours: RunArguments, args: GRPOConfig, rows: Sequence[Row], chat
         budget=Budget(ours.turn_tokens, args.max_completion_length),
         max_infrastructure_share=ours.max_infrastructure_share,
         traces=traces,
+        faults=FaultPlan.load(ours.faults) if ours.faults else None,
     )
     trainer = StepCreditTrainer(
         model=load_model(ours.model),

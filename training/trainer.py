@@ -24,6 +24,7 @@ from trl.models import unwrap_model_for_generation
 from trl.trainer.utils import RepeatSampler, nanstd
 
 from data.schema import Row
+from env.faults import FaultPlan
 from env.types import StopReason
 from rewards.score import Score
 from training.buckets import bucketed
@@ -52,6 +53,7 @@ class Rollouts:
         budget: Budget,
         max_infrastructure_share: float,
         traces: Path,
+        faults: FaultPlan | None = None,
     ):
         self._rows = {row.task.id: row for row in rows}
         self._chat = chat
@@ -60,6 +62,7 @@ class Rollouts:
         self._budget = budget
         self._max_infrastructure_share = max_infrastructure_share
         self._traces = traces
+        self._faults = faults
 
     def __call__(self, prompts: list[str], trainer: GRPOTrainer) -> dict[str, list[Any]]:
         """prompts: this process's row ids, repeated per generation. Rows with a failure of ours get an empty mask."""
@@ -72,7 +75,7 @@ class Rollouts:
         block = _block(trainer) if training else -1
         seed = trainer.args.seed
         episodes = [
-            row.open(ids=f"{seed}/{block}/{row.task.id}/{place}", max_turns=self._max_turns)
+            row.open(f"{seed}/{block}/{row.task.id}/{place}", self._max_turns, self._faults)
             for row, place in zip(rows, places, strict=True)
         ]
         seeds = [
