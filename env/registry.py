@@ -20,7 +20,7 @@ from types import ModuleType
 from typing import Any, TypeVar
 
 from env.clock import Clock, VirtualClock
-from env.contract import ContractError, ToolContract, json_copy, shown
+from env.contract import ContractError, ToolContract, Transport, json_copy, shown
 from env.faults import Faults
 from env.policies import Report, State, guarded_call
 from env.types import JSON, ErrorCode, ToolCall, ToolError, ToolResult
@@ -139,6 +139,15 @@ class Registry:
         fewer = copy.copy(self)
         fewer._tools = {name: tool for name, tool in self._tools.items() if name in wanted}
         return fewer
+
+    def rerouted(self, transports: Mapping[str, Transport]) -> Registry:
+        """The same contracts reached another way. transports: by tool name, "*" for all others."""
+        moved = copy.copy(self)
+        moved._tools = {}
+        for name, tool in self._tools.items():
+            transport = transports.get(name, transports.get("*", tool.contract.transport))
+            moved._tools[name] = replace(tool, contract=replace(tool.contract, transport=transport))
+        return moved
 
     def register_tool(self, contract: ToolContract, function: ToolFunction) -> None:
         """Add one tool by hand. Raises ContractError for a name that is taken or a function that does not fit."""

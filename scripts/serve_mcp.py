@@ -1,0 +1,98 @@
+"""Serve a domain's tools as an MCP server: over stdio, or with --http over streamable HTTP at /mcp.
+
+    python -m scripts.serve_mcp --domain weather
+    python -m scripts.serve_mcp --domain hr --http --port 8765
+
+HTTP listens on loopback, and requests must carry a loopback Host and Origin. Another address needs a token in the
+environment variable STEPCREDIT_MCP_TOKEN (requests send it as `Authorization: Bearer ...`) and the host names that may
+be used, by --allow_host.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hmac
+import json
+import os
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+from env.domains import domain, known
+
+TOKEN = "STEPCREDIT_MCP_TOKEN"
+LOOPBACK = ("127.0.0.1", "localhost", "::1")
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--domain", default="hr", help=f"one of {', '.join(known())} (default: hr)")
+    parser.add_argument("--spec", help="the world of callers who name none, as JSON (default: the domain's example)")
+    parser.add_argument("--now", default="2026-06-03T09:00:00+08:00", help="its time: ISO date-time with offset")
+    parser.add_argument("--http", action="store_true", help="streamable HTTP in place of stdio")
+    parser.add_argument("--host", default="127.0.0.1", help="address to listen on (default: loopback)")
+    parser.add_argument("--port", type=int, default=8765)
+    parser.add_argument("--allow_host", nargs="+", default=[], metavar="NAME", help="host names besides loopback")
+    options = parser.parse_args(argv)
+    token = os.environ.get(TOKEN, "")
+    if options.http and options.host not in LOOPBACK and not (token and options.allow_host):
+        parser.error(f"--host {options.host} is open to others: set {TOKEN} and name the hosts with --allow_host")
+    try:
+        where = domain(options.domain)
+        spec = json.loads(options.spec) if options.spec else dict(where.EXAMPLE)
+        where.check_spec(spec, None)
+    except (ValueError, AttributeError) as error:
+        parser.error(str(error))
+    from env.transports.mcp_server import make_server
+
+    server = make_server(options.domain, {"spec": spec, "now": options.now, "ids": "served"})
+    if options.http:
+        serve_http(server, options.host, options.port, options.allow_host, token)
+    else:
+        serve_stdio(server)
+    return 0
+
+
+def serve_stdio(server: Any) -> None:
+    """Until standard input ends."""
+    import anyio
+    from mcp.server.stdio import stdio_server
+
+    async def run() -> None:
+        async with stdio_server() as (read, write):
+            await server.run(read, write, server.create_initialization_options())
+
+    anyio.run(run)
+
+
+def serve_http(server: Any, host: str, port: int, hosts: list[str], token: str) -> None:
+    """Until interrupted."""
+    import uvicorn
+
+    from env.transports.mcp_server import BODY_LIMIT, security
+
+    application = server.streamable_http_app(
+        transport_security=security(hosts), max_request_body_size=BODY_LIMIT, host=host
+    )
+    uvicorn.run(guarded(application, token), host=host, port=port, log_level="warning")
+
+
+def guarded(application: Any, token: str) -> Any:
+    """The application behind a bearer token, where there is one."""
+    if not token:
+        return application
+
+    async def check(scope: Any, receive: Any, send: Any) -> None:
+        headers = dict(scope.get("headers", ()))
+        given = headers.get(b"authorization", b"")
+        if scope["type"] == "http" and not hmac.compare_digest(given, b"Bearer " + token.encode()):
+            await send({"type": "http.response.start", "status": 401, "headers": [(b"content-length", b"0")]})
+            await send({"type": "http.response.body", "body": b""})
+            return
+        await application(scope, receive, send)
+
+    return check
+
+
+if __name__ == "__main__":
+    sys.exit(main())
