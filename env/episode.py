@@ -6,7 +6,7 @@ text of each turn to `play` and appends the returned tool texts, until `play` re
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import date, datetime, timedelta
 from typing import Any
 
@@ -58,6 +58,15 @@ def period_line(language: str, period: str, first: date | str, last: date | str)
     return f"{PERIODS[language][period]} {first} {UNTIL[language]} {last}"
 
 
+_WATCHERS: list[Callable[[Episode], None]] = []
+
+
+def watch(watcher: Callable[[Episode], None]) -> Callable[[], None]:
+    """Let `watcher` see every episode of this process as it begins; returns what takes it away again."""
+    _WATCHERS.append(watcher)
+    return lambda: _WATCHERS.remove(watcher)
+
+
 class Episode:
     """registry: already bound to the episode's world. max_turns: model calls until the episode counts as truncated."""
 
@@ -87,11 +96,18 @@ class Episode:
         self._steps: list[Step] = []
         self._answer: str | None = None
         self._stop: StopReason | None = None
+        for watcher in _WATCHERS:
+            watcher(self)
 
     @property
     def tools(self) -> list[dict[str, Any]]:
         """The declared tools as the model sees them, from the contracts."""
         return self._registry.catalogue()
+
+    @property
+    def stop(self) -> StopReason | None:
+        """Why it ended; None while it goes on."""
+        return self._stop
 
     @property
     def done(self) -> bool:

@@ -75,6 +75,7 @@ class Report:
     cached: bool = False
     waited_s: float = 0.0
     stages: list[str] = field(default_factory=list)
+    error: Exception | None = None  # a bug of ours
 
 
 def guarded_call(call: Call, policies: Policies, clock: Clock, report: Report, state: State) -> Call:

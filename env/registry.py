@@ -14,7 +14,7 @@ import logging
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any, TypeVar
@@ -55,7 +55,10 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class CallEvent:
-    """What an observer learns of a call: no arguments and no data. `tool` is NOT_REGISTERED for an unknown name."""
+    """What an observer learns of a call. `tool` is NOT_REGISTERED for an unknown name, whatever the model made up.
+
+    Arguments and data are in `outcome` only, which prints as nothing.
+    """
 
     tool: str
     status: str
@@ -65,11 +68,23 @@ class CallEvent:
     cached: bool = False
     transport: str = "local"
     stages: tuple[str, ...] = ()  # what the policies did on the way
+    output_valid: bool | None = None  # None where there was no output to check
+    outcome: Outcome | None = field(default=None, repr=False, compare=False)  # for readers that were asked to show data
+    error: Exception | None = field(default=None, repr=False, compare=False)  # a bug of ours
 
 
 Observer = Callable[[CallEvent], None]
 Timer = Callable[[], float]
 Caller = Callable[[ToolContract, dict[str, JSON]], JSON]  # reaches the tools of a transport; raises ToolError
+
+
+_OBSERVERS: list[Observer] = []
+
+
+def observe(observer: Observer) -> Callable[[], None]:
+    """Let `observer` see every call of every registry in this process; returns what takes it away again."""
+    _OBSERVERS.append(observer)
+    return lambda: _OBSERVERS.remove(observer)
 
 
 class Registry:
@@ -215,14 +230,25 @@ class Registry:
         already = len(self._faults.happened) if self._faults else 0
         outcome = self._run(tool, call, report) if tool else Outcome(None, self._not_found(call.name))
         outcome = self._with_faults(self._hinted(call, outcome), already)
-        if self._on_call:
+        if self._on_call or _OBSERVERS:
             name = call.name if tool else NOT_REGISTERED
             kind = tool.contract.transport.kind if tool else "local"
             result, seconds = outcome.result, self._clock() - started
-            stages = tuple(report.stages)
-            self._on_call(
-                CallEvent(name, result.status, result.code, seconds, report.attempts, report.cached, kind, stages)
+            event = CallEvent(
+                name,
+                result.status,
+                result.code,
+                seconds,
+                report.attempts,
+                report.cached,
+                kind,
+                tuple(report.stages),
+                _output_valid(result.code, report),
+                outcome,
+                report.error,
             )
+            for observer in (*_OBSERVERS, *([self._on_call] if self._on_call else [])):
+                observer(event)
         return outcome
 
     def _with_faults(self, outcome: Outcome, already: int) -> Outcome:
@@ -258,6 +284,7 @@ class Registry:
         except Exception as error:
             # The one broad except of the core: a bug in one of many tools must void its own episode, visibly, and not
             # end the training run. Only the type goes into the envelope, for the text may hold personal data.
+            report.error = error
             log.exception("tool %s failed with an exception that is no ToolError", call.name)
             return Outcome(arguments, ToolResult.error(ErrorCode.INTERNAL_ERROR, type(error).__name__, tool=call.name))
 
@@ -314,6 +341,12 @@ def _load(file: Path, package: str) -> Tool:
         raise _mismatch(contract, module.__name__, "it is async; write it synchronously, is_async concerns callers")
     _check_signature(contract, module.__name__, function)
     return Tool(contract, function)
+
+
+def _output_valid(code: ErrorCode | None, report: Report) -> bool | None:
+    if not report.attempts or code not in (None, ErrorCode.OUTPUT_INVALID):
+        return None
+    return code is None
 
 
 def _summary(contract: ToolContract) -> str:

@@ -268,12 +268,12 @@ def test_one_event_per_call() -> None:
     watched.tool_call("toy", a=1)
     watched.tool_call("made_up")
     assert events == [
-        CallEvent("toy", "success", None, 0.5, attempts=1),
+        CallEvent("toy", "success", None, 0.5, attempts=1, output_valid=True),
         CallEvent("toy", "error", ErrorCode.INVALID_ARGUMENTS, 0.5, attempts=0),
         CallEvent(NOT_REGISTERED, "error", ErrorCode.TOOL_NOT_FOUND, 0.5, attempts=0),
     ]
-    names = {"tool", "status", "code", "duration_s", "attempts", "cached", "transport", "stages"}  # no data
-    assert {field.name for field in dataclasses.fields(CallEvent)} == names
+    told = {"tool", "status", "code", "duration_s", "attempts", "cached", "transport", "stages", "output_valid"}
+    assert {field.name for field in dataclasses.fields(CallEvent) if field.repr} == told  # no data
 
 
 def test_a_call_that_fails_again_is_answered_with_a_way_out(tmp_path: Path) -> None:

@@ -1,0 +1,231 @@
+"""One event per call, three readers: log, metrics, spans. Silent unless somebody installs one; each works alone.
+
+    remove = observe(Metrics(contracts))        # every registry of the process, until remove()
+
+Arguments and results stay out of all of them. A log may be asked to hold them, and then what looks like a secret, an
+e-mail address, an id or a name is masked. Needs the extra: `pip install -e ".[ops]"`.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+import sys
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, TextIO
+
+from env.contract import ToolContract
+from env.episode import Episode, watch
+from env.registry import CallEvent, observe
+from env.types import JSON
+
+if TYPE_CHECKING:
+    from opentelemetry.trace import Span, Tracer
+    from prometheus_client import CollectorRegistry
+
+__all__ = ["JsonLog", "Metrics", "Spans", "observe", "redacted", "trace_episodes"]
+
+NAMES = ("name", "name_en", "person", "manager", "user", "customer", "owner", "given_name", "family_name")
+SECRETS = re.compile(r"token|secret|password|passwd|api_?key|authorization|cookie|credential", re.I)
+EMAIL = re.compile(r"[\w.+-]+@[\w-]+(?:\.[\w-]+)+")
+LONG_DIGITS = re.compile(r"(?<!\d)\d{4,}(?!\d)")
+DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
+MASK = "***"
+FALLBACK_MS = 5_000  # timeout of what no contract declares
+
+
+class JsonLog:
+    """One JSON object per call and line, by structlog.
+
+    data: also write arguments and results, masked (see `redacted`). stream: standard error by default.
+    """
+
+    def __init__(self, *, data: bool = False, stream: TextIO | None = None, level: int = logging.INFO):
+        import structlog
+
+        self._data = data
+        self._log = structlog.wrap_logger(
+            structlog.WriteLogger(stream or sys.stderr),
+            processors=[
+                structlog.processors.add_log_level,
+                structlog.processors.TimeStamper(fmt="iso", utc=True),
+                structlog.processors.format_exc_info,
+                structlog.processors.JSONRenderer(ensure_ascii=False),
+            ],
+            wrapper_class=structlog.make_filtering_bound_logger(level),
+        )
+
+    def __call__(self, event: CallEvent) -> None:
+        fields: dict[str, Any] = {
+            "tool": event.tool,
+            "status": event.status,
+            "code": event.code.value if event.code else None,
+            "duration_ms": round(event.duration_s * 1000, 3),
+            "attempts": event.attempts,
+            "cached": event.cached,
+            "transport": event.transport,
+            "output_schema_validated": event.output_valid,
+            **_span_ids(),
+        }
+        if self._data and event.outcome is not None:
+            fields["arguments"] = redacted(dict(event.outcome.arguments or {}))
+            fields["output"] = redacted(event.outcome.result.data)
+        if event.error is not None:  # a bug of ours: where it happened, and not what it was about
+            fields["traceback"] = _places(event.error)
+        (self._log.info if event.status == "success" else self._log.warning)("tool_call", **fields)
+
+
+class Metrics:
+    """Prometheus metrics of calls.
+
+    contracts: of the tools to come; duration buckets have their edges at 50, 100 and 200 % of each timeout, and at 3 s
+    for the alert. registry: prometheus_client's default one where it is None. Tools that nobody declared share a label.
+    """
+
+    def __init__(self, contracts: Iterable[ToolContract], registry: CollectorRegistry | None = None):
+        from prometheus_client import REGISTRY, Counter, Histogram
+
+        home = registry or REGISTRY
+        self._calls = Counter("tool_call", "Calls by tool and status", ("tool", "status"), registry=home)
+        self._valid = Counter(
+            "tool_output_schema_valid", "Outputs by whether they keep to the contract", ("tool", "valid"), registry=home
+        )
+        self._duration = Histogram(
+            "tool_duration_seconds", "Duration of calls", ("tool",), buckets=edges(contracts), registry=home
+        )
+
+    def __call__(self, event: CallEvent) -> None:
+        self._calls.labels(event.tool, event.status).inc()
+        self._duration.labels(event.tool).observe(event.duration_s)
+        if event.output_valid is not None:
+            self._valid.labels(event.tool, str(event.output_valid).lower()).inc()
+
+
+def edges(contracts: Iterable[ToolContract]) -> tuple[float, ...]:
+    """Bucket edges in seconds. One histogram has one set of them, so each contract adds its three."""
+    timeouts = [contract.timeout_ms for contract in contracts] or [FALLBACK_MS]
+    shares = {timeout * share / 1000 for timeout in timeouts for share in (0.5, 1.0, 2.0)}
+    return tuple(sorted(shares | {0.001, 0.01, 0.1, 3.0}))
+
+
+class Spans:
+    """An OpenTelemetry span per call, under whatever span is current (an episode's turn, say).
+
+    Attribute names are those of the GenAI semantic conventions. tracer: the global one where it is None.
+    """
+
+    def __init__(self, tracer: Tracer | None = None):
+        from opentelemetry import trace
+
+        self._tracer = tracer or trace.get_tracer("stepcredit")
+
+    def __call__(self, event: CallEvent) -> None:
+        import time
+
+        from opentelemetry.trace import Status, StatusCode
+
+        end = time.time_ns()
+        span = self._tracer.start_span(
+            f"execute_tool {event.tool}",
+            start_time=end - int(event.duration_s * 1e9),
+            attributes={
+                "gen_ai.operation.name": "execute_tool",
+                "gen_ai.tool.name": event.tool,
+                "stepcredit.attempts": event.attempts,
+                "stepcredit.cached": event.cached,
+                "stepcredit.transport": event.transport,
+            },
+        )
+        if event.code is not None:
+            span.set_attribute("error.type", event.code.value)
+            span.set_status(Status(StatusCode.ERROR))
+        span.end(end)
+
+
+def trace_episodes(tracer: Tracer | None = None) -> Callable[[], None]:
+    """One trace per episode: episode, then a span per turn of the model with its calls inside. Returns what stops it.
+
+    A turn lasts from the end of the one before it to the end of its calls, so that waiting for the model is in it.
+    """
+    from opentelemetry import trace
+
+    used = tracer or trace.get_tracer("stepcredit")
+    stops = [watch(lambda episode: _follow(episode, used)), observe(Spans(used))]
+
+    def stop() -> None:
+        for each in stops:
+            each()
+
+    return stop
+
+
+def _follow(episode: Episode, tracer: Tracer) -> None:
+    import time
+
+    from opentelemetry import trace
+
+    root = tracer.start_span("invoke_agent", attributes={"gen_ai.operation.name": "invoke_agent"})
+    for name in ("row", "kind", "language"):
+        if name in episode.meta:
+            root.set_attribute(f"stepcredit.{name}", episode.meta[name])
+    inside = trace.set_span_in_context(root)
+    plain, started = episode.play, [time.time_ns()]
+
+    def end(turn: Span) -> None:
+        turn.end()
+        started[0] = time.time_ns()
+        if episode.done:
+            root.set_attribute("stepcredit.stop", str(episode.stop))
+            root.end()
+
+    def play(text: str) -> list[str] | None:
+        turn = tracer.start_span(
+            "chat", context=inside, start_time=started[0], attributes={"gen_ai.operation.name": "chat"}
+        )
+        try:
+            with trace.use_span(turn):
+                return plain(text)
+        finally:
+            end(turn)
+
+    cut = episode.truncate
+
+    def truncate(text: str | None = None) -> None:
+        cut(text)
+        end(tracer.start_span("chat", context=inside, start_time=started[0]))
+
+    episode.play, episode.truncate = play, truncate  # type: ignore[method-assign]
+
+
+def redacted(value: JSON, key: str = "") -> JSON:
+    """A copy in which secrets, e-mail addresses, ids and names are masked; dates and short numbers stay."""
+    if isinstance(value, Mapping):
+        return {name: redacted(inner, str(name)) for name, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [redacted(inner, key) for inner in value]
+    if SECRETS.search(key) or key in NAMES or key.endswith("_id") or key == "account":
+        return MASK if value is not None else None
+    if isinstance(value, str) and not DATE.fullmatch(value):
+        return LONG_DIGITS.sub(MASK, EMAIL.sub(MASK, value))
+    return value
+
+
+def _span_ids() -> dict[str, str]:
+    """Ids of the current trace and span, so that log and trace can be read side by side; none without a trace."""
+    trace = sys.modules.get("opentelemetry.trace")
+    if trace is None:
+        return {}
+    context = trace.get_current_span().get_span_context()
+    if not context.is_valid:
+        return {}
+    return {"trace_id": f"{context.trace_id:032x}", "parent_span_id": f"{context.span_id:016x}"}
+
+
+def _places(error: BaseException) -> list[str]:
+    """File, line and function of each frame, the innermost last; no values, which may be personal."""
+    found, frame = [], error.__traceback__
+    while frame is not None:
+        code = frame.tb_frame.f_code
+        found.append(f"{code.co_filename.rpartition('/')[2]}:{frame.tb_lineno} {code.co_name}")
+        frame = frame.tb_next
+    return [*found, type(error).__name__]

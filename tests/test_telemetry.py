@@ -1,0 +1,221 @@
+"""Log, metrics and spans: what each says of a call, that it says nothing else, and that it costs nothing uninstalled."""
+
+from __future__ import annotations
+
+import io
+import json
+import logging
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from prometheus_client import CollectorRegistry, generate_latest
+
+from data.build import rows
+from data.schema import Row
+from env.domains import domain
+from env.registry import NOT_REGISTERED, Registry, Tool
+from env.telemetry import MASK, JsonLog, Metrics, edges, observe, redacted, trace_episodes
+from env.types import ErrorCode, ToolError
+from evaluation.players import Oracle, Random, play
+
+Installed = Callable[[Any], None]
+
+
+@pytest.fixture
+def install() -> Iterator[Installed]:
+    removes: list[Callable[[], None]] = []
+    yield lambda observer: removes.append(observe(observer))
+    for remove in removes:
+        remove()
+
+
+def hr() -> list[Any]:
+    registry = domain("hr").registry()
+    return [registry.contract(name) for name in registry.names]
+
+
+def one(kind: int = 1) -> Row:
+    return next(rows("train", 1, 0, {kind: 1.0}))
+
+
+def lines(stream: io.StringIO) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in stream.getvalue().splitlines()]
+
+
+def test_the_log_has_one_json_line_per_call(install: Installed) -> None:
+    stream = io.StringIO()
+    install(JsonLog(stream=stream))
+    play(one(), Oracle())
+    said = lines(stream)
+    assert [line["tool"] for line in said] == ["mcp_employee_search", "plugin_leave_query", "plugin_org_query"]
+    for line in said:
+        assert line["event"] == "tool_call"
+        assert line["level"] == "info"
+        assert line["status"] == "success"
+        assert line["output_schema_validated"] is True
+        assert line["attempts"] == 1
+        assert line["duration_ms"] >= 0
+        assert not {"arguments", "output"} & line.keys()
+
+
+def test_a_bug_of_ours_is_logged_with_its_place_and_without_its_text(install: Installed) -> None:
+    stream = io.StringIO()
+    install(JsonLog(stream=stream))
+
+    def broken(world: object, **_: Any) -> None:
+        raise RuntimeError("zhang.san@corp.example")
+
+    contract = domain("weather").registry().contract("get_weather")
+    Registry([Tool(contract, broken)]).bind(None).tool_call("get_weather", city="x")
+    (line,) = lines(stream)
+    assert line["level"] == "warning"
+    assert line["code"] == "internal_error"
+    assert line["traceback"][-1] == "RuntimeError"
+    assert "test_telemetry.py" in line["traceback"][-2]
+    assert "zhang" not in stream.getvalue()
+    assert line["output_schema_validated"] is None
+
+
+def test_metrics_count_calls_outputs_and_durations(install: Installed) -> None:
+    home = CollectorRegistry()
+    install(Metrics(hr(), home))
+    world = domain("hr").open_world(domain("hr").EXAMPLE, "2026-06-03T09:00:00+08:00", "x")
+    bound = domain("hr").registry().bind(world)
+    bound.tool_call("mcp_employee_search", name="nobody")
+    bound.tool_call("mcp_employee_search")
+    for name in ("a", "b", "c"):
+        bound.tool_call(f"made_up_{name}")
+
+    def value(name: str, **labels: str) -> float | None:
+        return home.get_sample_value(name, labels)
+
+    assert value("tool_call_total", tool="mcp_employee_search", status="success") == 1
+    assert value("tool_call_total", tool="mcp_employee_search", status="error") == 1
+    assert value("tool_call_total", tool=NOT_REGISTERED, status="error") == 3  # one label, whatever the model makes up
+    assert value("tool_output_schema_valid_total", tool="mcp_employee_search", valid="true") == 1
+    assert value("tool_duration_seconds_count", tool="mcp_employee_search") == 2
+    assert b"made_up" not in generate_latest(home)
+
+
+def test_an_output_that_breaks_its_contract_is_counted(install: Installed) -> None:
+    home = CollectorRegistry()
+    install(Metrics([], home))
+    contract = domain("weather").registry().contract("get_weather")
+    bad = Registry([Tool(contract, lambda world, **_: {"forecast": []})]).bind(None)
+    assert bad.tool_call("get_weather", city="x").code is ErrorCode.OUTPUT_INVALID
+    assert home.get_sample_value("tool_output_schema_valid_total", {"tool": "get_weather", "valid": "false"}) == 1
+
+    def down(world: object, **_: Any) -> None:
+        raise ToolError(ErrorCode.UNAVAILABLE, "503")
+
+    Registry([Tool(contract, down)]).bind(None).tool_call("get_weather", city="x")
+    assert home.get_sample_value("tool_output_schema_valid_total", {"tool": "get_weather", "valid": "true"}) is None
+
+
+def test_buckets_have_their_edges_at_the_timeouts_and_the_alert() -> None:
+    found = edges(hr())
+    for contract in hr():
+        assert {contract.timeout_ms * share / 1000 for share in (0.5, 1, 2)} <= set(found)
+    assert 3.0 in found
+    assert list(found) == sorted(set(found))
+
+
+@pytest.fixture
+def spans() -> tuple[Any, InMemorySpanExporter]:
+    exporter, provider = InMemorySpanExporter(), TracerProvider()
+    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    return provider.get_tracer("test"), exporter
+
+
+def test_an_episode_is_one_trace_of_turns_with_their_calls(spans: tuple[Any, InMemorySpanExporter]) -> None:
+    tracer, exporter = spans
+    stop = trace_episodes(tracer)
+    stream = io.StringIO()
+    remove = observe(JsonLog(stream=stream))
+    try:
+        play(one(), Oracle())
+        play(one(4), Oracle())
+    finally:
+        stop()
+        remove()
+    play(one(), Oracle())  # nobody watches any more
+    found = exporter.get_finished_spans()
+    roots = [span for span in found if span.name == "invoke_agent"]
+    turns = [span for span in found if span.name == "chat"]
+    calls = [span for span in found if span.name.startswith("execute_tool")]
+    assert (len(roots), len(turns), len(calls)) == (2, 4 + 2, 3 + 1)
+    assert len({span.context.trace_id for span in found}) == 2
+    by_id = {span.context.span_id: span for span in found}
+    for span in found:
+        if span.parent:
+            parent = by_id[span.parent.span_id]
+            assert parent.name == ("invoke_agent" if span.name == "chat" else "chat")
+            assert parent.start_time <= span.start_time <= span.end_time <= parent.end_time
+    assert calls[0].attributes["gen_ai.tool.name"] == "mcp_employee_search"
+    assert roots[0].attributes["stepcredit.stop"] == "answered"
+    logged = {(line["trace_id"], line["parent_span_id"]) for line in lines(stream)}
+    assert logged == {(f"{span.context.trace_id:032x}", f"{span.parent.span_id:016x}") for span in calls}
+
+
+def test_what_is_masked_and_what_stays() -> None:
+    given = {
+        "emp_id": "1001", "name": "张三", "note": "ask zhang.san@corp.example about 56982", "api_key": "k",
+        "start_date": "2026-06-01", "days": 2.5, "matches": [{"manager": {"email": "a@b.example"}, "title": "经理"}],
+        "nothing": None, "Authorization": "Bearer x",
+    }  # fmt: skip
+    assert redacted(given) == {
+        "emp_id": MASK, "name": MASK, "note": f"ask {MASK} about {MASK}", "api_key": MASK,
+        "start_date": "2026-06-01", "days": 2.5, "matches": [{"manager": {"email": MASK}, "title": "经理"}],
+        "nothing": None, "Authorization": MASK,
+    }  # fmt: skip
+
+
+def canaries(row: Row) -> set[str]:
+    """Every name, id and address that an episode of the row may touch."""
+    where = domain("hr")
+    world: Any = where.open_world(row.task.world, row.task.now, "row")
+    people = world.company.people
+    found = {person.email for person in people} | set(world.ids)
+    return found | {text for person in people for text in person.name.spellings}
+
+
+@pytest.mark.parametrize("data", [False, True])
+def test_no_person_reaches_a_log_a_metric_or_a_span(
+    data: bool, spans: tuple[Any, InMemorySpanExporter], caplog: pytest.LogCaptureFixture
+) -> None:
+    """R17. With data asked for, what remains is masked."""
+    caplog.set_level(logging.DEBUG)
+    tracer, exporter = spans
+    stream, home = io.StringIO(), CollectorRegistry()
+    stops = [trace_episodes(tracer), observe(JsonLog(data=data, stream=stream, level=logging.DEBUG))]
+    stops.append(observe(Metrics(hr(), home)))
+    sought: set[str] = set()
+    try:
+        for row in rows("train", 30, 2):
+            sought |= canaries(row)
+            for player in (Oracle(), Random(1)):
+                play(row, player)
+    finally:
+        for stop in stops:
+            stop()
+    written = stream.getvalue() + generate_latest(home).decode() + caplog.text
+    written += "".join(span.to_json() for span in exporter.get_finished_spans())
+    assert len(stream.getvalue().splitlines()) > 30
+    assert ('"arguments"' in written) is data
+    kept = {text for text in sought if len(text) > 1}
+    assert [text for text in kept if f'"{text}"' in written or ("@" in text and text in written)] == []
+
+
+def test_importing_env_loads_none_of_the_three() -> None:
+    unwanted = ("structlog", "prometheus_client", "opentelemetry")
+    code = f"import env, env.registry, env.episode, sys; print([m for m in {unwanted!r} if m in sys.modules])"
+    root = Path(__file__).parents[1]
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=root)
+    assert done.stdout.strip() == "[]"
