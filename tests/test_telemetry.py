@@ -1,4 +1,4 @@
-"""Log, metrics and spans: what each says of a call, that it says nothing else, and that it costs nothing uninstalled."""
+"""Log, metrics and spans: what each says of a call, that it says nothing else, and that it is free uninstalled."""
 
 from __future__ import annotations
 
