@@ -59,6 +59,8 @@ def _evaluate(asked: argparse.Namespace, command: str) -> int:
         str(asked.faults or ""),
     )
     episodes = _model_episodes(asked) if asked.model else _scripted_episodes(asked)
+    if asked.metrics_port:
+        _serve_metrics(asked.metrics_port)
     left = run.prepare(out, rows, settings, asked.resume)
     try:
         with _bar(player, len(rows), len(left)) as advance:
@@ -92,6 +94,15 @@ def _scripted_episodes(asked: argparse.Namespace) -> Play:
     player = players.by_name(asked.policy, asked.seed)
     plan = _fault_plan(asked)
     return lambda rows: ((row, players.play(row, player, faults=plan), 0) for row in rows)
+
+
+def _serve_metrics(port: int) -> None:
+    try:
+        from env.telemetry import serve_metrics
+
+        serve_metrics(port)
+    except (ImportError, OSError, ValueError) as error:
+        raise Refused(f"--metrics-port {port}: {error}") from error
 
 
 def _fault_plan(asked: argparse.Namespace) -> FaultPlan | None:
@@ -166,6 +177,9 @@ def _parser() -> argparse.ArgumentParser:
         "--faults", type=Path, metavar="FILE", help="tool faults to meet, such as configs/faults.yaml (default: none)"
     )
     parser.add_argument("--temperature", type=_temperature, default=0.0, help="of the model; 0, the default, is greedy")
+    parser.add_argument(
+        "--metrics-port", type=_positive, metavar="N", help="show Prometheus metrics of the tools on this loopback port"
+    )
     parser.add_argument("--seed", type=int, default=0, help="of sampling, and of the random policy (default: 0)")
     parser.add_argument("--batch-size", type=_positive, default=32, metavar="N", help="episodes at once (default: 32)")
     parser.add_argument(

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, TextIO
 
 from env.contract import ToolContract
+from env.domains import domain, known
 from env.episode import Episode, watch
 from env.registry import CallEvent, observe
 from env.types import JSON
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from opentelemetry.trace import Span, Tracer
     from prometheus_client import CollectorRegistry
 
-__all__ = ["JsonLog", "Metrics", "Spans", "observe", "redacted", "trace_episodes"]
+__all__ = ["JsonLog", "Metrics", "Spans", "observe", "redacted", "serve_metrics", "trace_episodes"]
 
 NAMES = ("name", "name_en", "person", "manager", "user", "customer", "owner", "given_name", "family_name")
 SECRETS = re.compile(r"token|secret|password|passwd|api_?key|authorization|cookie|credential", re.I)
@@ -99,6 +100,30 @@ class Metrics:
         self._duration.labels(event.tool).observe(event.duration_s)
         if event.output_valid is not None:
             self._valid.labels(event.tool, str(event.output_valid).lower()).inc()
+
+
+def serve_metrics(port: int) -> Callable[[], None]:
+    """Show the metrics of every known domain's tools at http://127.0.0.1:<port>/metrics; returns what stops it.
+
+    Raises OSError where the port is taken, ValueError where it is none.
+    """
+    from prometheus_client import CollectorRegistry, start_http_server
+
+    if not 0 < port < 65_536:
+        raise ValueError(f"metrics_port: expected 1 to 65535, got {port}")
+    registries = [domain(name).registry() for name in known()]
+    home = CollectorRegistry()
+    metrics = Metrics([registry.contract(name) for registry in registries for name in registry.names], home)
+    server, thread = start_http_server(port, addr="127.0.0.1", registry=home)
+    remove = observe(metrics)
+
+    def stop() -> None:
+        remove()
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+    return stop
 
 
 def edges(contracts: Iterable[ToolContract]) -> tuple[float, ...]:

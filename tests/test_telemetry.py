@@ -5,8 +5,10 @@ from __future__ import annotations
 import io
 import json
 import logging
+import socket
 import subprocess
 import sys
+import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -21,7 +23,7 @@ from data.build import rows
 from data.schema import Row
 from env.domains import domain
 from env.registry import NOT_REGISTERED, Registry, Tool
-from env.telemetry import MASK, JsonLog, Metrics, edges, observe, redacted, trace_episodes
+from env.telemetry import MASK, JsonLog, Metrics, edges, observe, redacted, serve_metrics, trace_episodes
 from env.types import ErrorCode, ToolError
 from evaluation.players import Oracle, Random, play
 
@@ -219,3 +221,24 @@ def test_importing_env_loads_none_of_the_three() -> None:
     root = Path(__file__).parents[1]
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=root)
     assert done.stdout.strip() == "[]"
+
+
+def test_metrics_are_served_on_loopback_until_stopped() -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        port = taken.getsockname()[1]
+        with pytest.raises(OSError, match="in use"):
+            taken.listen()
+            serve_metrics(port)
+    stop = serve_metrics(port)
+    try:
+        play(one(4), Oracle())
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10) as answer:
+            shown = answer.read().decode()
+        assert 'tool_call_total{status="success",tool="mcp_employee_search"} 1.0' in shown
+    finally:
+        stop()
+    with pytest.raises(OSError):
+        urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=2)
+    with pytest.raises(ValueError, match="65535"):
+        serve_metrics(70_000)

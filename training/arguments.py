@@ -44,6 +44,9 @@ class RunArguments:
         default="",
         metadata={"help": "GRPO: YAML file of tool faults to meet in training, such as configs/faults.yaml."},
     )
+    metrics_port: int = field(
+        default=0, metadata={"help": "Show Prometheus metrics of the tools on this loopback port; 0: none."}
+    )
     bucket_by_length: bool = field(
         default=True, metadata={"help": "GRPO: sort an optimizer step's micro-batches by length to save padding."}
     )

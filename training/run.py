@@ -77,6 +77,8 @@ def run(argv: Sequence[str]) -> int:
         raise RunError(_one_line(error)) from error
     _write_run_file(ours, args, rows, checkpoint)
     started = time.monotonic()
+    if ours.metrics_port and trainer.is_world_process_zero():
+        _serve_metrics(ours.metrics_port)
     try:
         trainer.train(resume_from_checkpoint=checkpoint)
     except TooManyFailures as error:
@@ -87,6 +89,15 @@ def run(argv: Sequence[str]) -> int:
         seconds = time.monotonic() - started
         print(f"{ours.stage}: {trainer.state.global_step} steps in {seconds:.0f} s -> {args.output_dir}")
     return 0
+
+
+def _serve_metrics(port: int) -> None:
+    try:
+        from env.telemetry import serve_metrics
+
+        serve_metrics(port)
+    except (ImportError, OSError, ValueError) as error:
+        raise RunError(f"metrics_port {port}: {_one_line(error)}") from error
 
 
 def parse(argv: Sequence[str]) -> tuple[RunArguments, Any]:
