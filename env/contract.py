@@ -66,6 +66,7 @@ class ToolContract:
     timeout_ms: int = 5_000
     latency_ms: int = 0  # simulated
     idempotent: bool = False
+    blocking: bool = False  # its function may really block: it runs in a process that ends at the timeout
     is_async: bool = False  # asynchronous callers hand it to a worker; the function itself is always synchronous
     module_path: str | None = None
     requires: tuple[str, ...] = ()
@@ -424,6 +425,7 @@ _FIELDS: Mapping[str, _Field] = {
     "latency_ms": _Field("a whole number of milliseconds", _is_count),
     "idempotent": _FLAG,
     "is_async": _FLAG,
+    "blocking": _FLAG,
     "module_path": _Field("the dotted name of a module", _is_text),
     "requires": _TEXTS,
     "produces": _TEXTS,
@@ -479,6 +481,8 @@ def _check_idempotent(document: Document) -> None:
     """What may run a call twice, or not at all, is for tools that do not mind."""
     if document.value.get("idempotent"):
         return
+    if document.value.get("blocking"):
+        raise _error(document, ("blocking",), "blocking: expected idempotent: true beside it, what it changes is lost")
     for key in ("retry_strategy", "cache"):
         if key in document.value:
             raise _error(document, (key,), f"{key}: expected idempotent: true beside it, the tool may run again")

@@ -24,6 +24,7 @@ from env.contract import ContractError, ToolContract, Transport, json_copy, show
 from env.faults import Faults
 from env.policies import Report, State, guarded_call
 from env.types import JSON, ErrorCode, ToolCall, ToolError, ToolResult
+from env.workers import run_with_deadline
 
 log = logging.getLogger(__name__)
 
@@ -309,6 +310,9 @@ class Registry:
     def _answer(self, tool: Tool, arguments: dict[str, JSON]) -> JSON:
         # The tool works on a copy: the arguments end up in the trajectory as they were when it was called.
         kind = tool.contract.transport.kind
+        if kind == "local" and tool.contract.blocking:
+            limit = tool.contract.timeout_ms / 1000
+            return run_with_deadline(tool.function, self._world, json_copy(arguments), limit)
         if kind == "local":
             return tool.function(self._world, **json_copy(arguments))
         caller = self._callers.get(kind)
