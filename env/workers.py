@@ -10,6 +10,7 @@ import json
 import os
 import select
 import signal
+import threading
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -17,6 +18,8 @@ from contextlib import suppress
 from env.types import JSON, ErrorCode, ToolError
 
 READ = 65_536
+# One at a time: a child that inherits another call's end of the pipe would keep it open, and hide that call's end.
+_FORKING = threading.Lock()
 
 
 class WorkerBug(RuntimeError):
@@ -27,11 +30,12 @@ def run_with_deadline(
     function: Callable[..., JSON], world: object, arguments: Mapping[str, JSON], limit_s: float
 ) -> JSON:
     """The function's data. Raises what it raised, ToolError(TIMEOUT) after limit_s seconds, WorkerBug for a bug."""
-    reading, writing = os.pipe()
-    child = os.fork()
-    if child == 0:
-        _work(function, world, arguments, reading, writing)
-    os.close(writing)
+    with _FORKING:
+        reading, writing = os.pipe()
+        child = os.fork()
+        if child == 0:
+            _work(function, world, arguments, reading, writing)
+        os.close(writing)
     try:
         answer = _read(reading, time.monotonic() + limit_s)
     finally:
