@@ -10,11 +10,17 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from data.scenarios import finance, hr, weather
+from data.scenarios import finance, hr, hr_more, weather
 from data.schema import LANGUAGES, SPLITS, Row
 
 SCENARIOS: Mapping[str, Any] = {"hr": hr, "weather": weather, "finance": finance}
 ROWS_PER_WORLD = 8
+# Every kind of a domain with its share; a scenario's own SHARES are those of the default mix.
+ALL_SHARES: Mapping[str, Mapping[int, float]] = {
+    "hr": {**{kind: share / 2 for kind, share in hr.SHARES.items()}, **hr_more.SHARES},
+    "weather": weather.SHARES,
+    "finance": finance.SHARES,
+}
 
 
 def rows(
@@ -32,26 +38,50 @@ def rows(
     kinds, weights = zip(*(shares or scenario.SHARES).items(), strict=True)
     for number in range(count):
         kind = rng.choices(kinds, weights)[0]
-        yield scenario.make_row(kind, rng.choice(LANGUAGES), split, number, seed, worlds)
+        make = hr_more.make if domain == "hr" and kind in hr_more.KINDS else scenario.make_row
+        yield make(kind, rng.choice(LANGUAGES), split, number, seed, worlds)
 
 
 def write(
-    out: Path, counts: Mapping[str, int], seed: int, progress: Any = iter, domains: Sequence[str] = ("hr",)
+    out: Path,
+    counts: Mapping[str, int],
+    seed: int,
+    progress: Any = iter,
+    domains: Sequence[str] = ("hr",),
+    kinds: Sequence[int] | None = None,
+    held_out: Sequence[int] = (),
 ) -> dict[str, Any]:
     """Write <out>/<split>/<domain>.jsonl and <out>/manifest.json; returns the manifest.
 
-    counts: rows by split, of each domain. progress: wraps the rows of a file.
+    counts: rows by split, of each domain. progress: wraps the rows of a file. kinds: None for the default mix.
+    held_out: kinds that no training row has. Raises ValueError where a domain is left without a kind.
     """
     manifest: dict[str, Any] = {"format": "stepcredit rows, version 1", "seed": seed, "files": {}}
     for domain in domains:
         for split in SPLITS:
             path = out / split / f"{domain}.jsonl"
             path.parent.mkdir(parents=True, exist_ok=True)
-            source = progress(rows(split, counts[split], seed, domain=domain))
+            shares = shares_of(domain, kinds, held_out if split == "train" else ())
+            source = progress(rows(split, counts[split], seed, shares, domain))
             manifest["files"][f"{split}/{domain}.jsonl"] = _write_split(path, source)
     text = json.dumps(manifest, ensure_ascii=False, indent=1) + "\n"
     (out / "manifest.json").write_text(text, encoding="utf-8")
     return manifest
+
+
+def shares_of(domain: str, kinds: Sequence[int] | None, held_out: Sequence[int] = ()) -> dict[int, float]:
+    """The shares of some kinds of a domain, the default mix for None, without those that are held out.
+
+    Raises ValueError for a kind that the domain has not, and where none is left.
+    """
+    shares = SCENARIOS[domain].SHARES if kinds is None else ALL_SHARES[domain]
+    unknown = sorted({*(kinds or ()), *held_out} - {kind for each in ALL_SHARES.values() for kind in each})
+    if unknown:
+        raise ValueError(f"no kind {unknown[0]}; there are {', '.join(map(str, ALL_SHARES[domain]))} of {domain}")
+    left = {kind: share for kind, share in shares.items() if (kinds is None or kind in kinds) and kind not in held_out}
+    if not left:
+        raise ValueError(f"no kind of {domain} is left to make rows of")
+    return left
 
 
 def _write_split(path: Path, source: Iterable[Row]) -> dict[str, Any]:

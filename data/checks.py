@@ -38,9 +38,10 @@ def contains(text: str, value: str) -> bool:
 def _person(row: Row) -> list[str]:
     """Spellings of the person asked about. Not the reversed one, unless the query uses it: the directory finds 陈洋,
     Chen Yang, as Yang Chen too, but 杨晨 is somebody else."""
-    steps = row.task.rubric["steps"]
     kept: list[str] = []
-    for name in steps[0]["arguments"].get("name", {}).get("one_of", []) if steps else []:
+    for name in (
+        text for step in row.task.rubric["steps"] for text in step["arguments"].get("name", {}).get("one_of", [])
+    ):
         if name == row.task.mention or " ".join(reversed(name.split(" "))) not in kept:
             kept.append(name)
     return kept

@@ -1,7 +1,7 @@
 """The perfect player: follows a row's rubric, copies what the tools return, and answers in the row's language.
 
-It reads ids, days and addresses from the results of its own episode, never from the reference, so that a transcript of
-it is what a policy could have written.
+It reads ids, days and addresses from the results of its own episode, so that a transcript of it is what a policy could
+have written. The reference only chooses among several ids that the results show.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from data.schema import Task
 from env.episode import PERIODS, Episode, period_line
 from env.provenance import nodes
 
-PLACE = re.compile(r"\{(\w+)\.(\w+)\}")  # {step.member} in a reply
+PLACE = re.compile(r"\{(\w+)\.([\w.]+)\}")  # {step.member} in a reply, or {step.member.of_it}
 
 ANSWERS = {
     "zh": {
@@ -85,7 +85,7 @@ def answer_text(task: Task, results: list[Any]) -> str:
     """The answer that `results` (the data of each step, in the rubric's order) support."""
     if task.reply is not None:
         shown = {step["id"]: result for step, result in zip(task.rubric["steps"], results, strict=True)}
-        return PLACE.sub(lambda match: _text(_member(shown[match[1]], match[2], task.mention)), task.reply)
+        return PLACE.sub(lambda match: _text(_at(shown[match[1]], match[2], task.mention)), task.reply)
     by_tool = {step["tool"]: result for step, result in zip(task.rubric["steps"], results, strict=True)}
     matches = by_tool.get("mcp_employee_search", {}).get("matches")
     leave = by_tool.get("plugin_leave_query", {})
@@ -124,21 +124,39 @@ def step_arguments(task: Task, step: Mapping[str, Any], episode: Episode) -> dic
         if "one_of" in rule:
             arguments[name] = task.mention if task.mention in rule["one_of"] else rule["one_of"][0]
         elif rule.get("from") == "result":
-            arguments[name] = _derived(task, episode, rule.get("key", name))
+            arguments[name] = _derived(task, episode, rule.get("key", name), rule["equals"])
         elif "equals" in rule:
             arguments[name] = task.mention if rule["equals"] == "$reference" else rule["equals"]
     return arguments
 
 
-def _derived(task: Task, episode: Episode, key: str) -> Any:
-    """What an earlier result holds under `key`, the latest first."""
-    for step in reversed(episode.steps):
-        if not step.result.ok:
-            continue
-        value = _member(step.result.data, key, task.mention)
+def _derived(task: Task, episode: Episode, key: str, wanted: Any) -> Any:
+    """What an earlier result holds under `key`: the one that is wanted where it stands there, else the latest.
+
+    wanted: as the rubric says it. It only chooses among what the results show.
+    """
+    results = [step.result.data for step in reversed(episode.steps) if step.result.ok]
+    shown = [value for data in results for name, value in nodes(data) if name == key]
+    right = wanted
+    if isinstance(wanted, str) and wanted.startswith("$reference"):
+        role = wanted.partition(".")[2]
+        right = json.loads(episode.reference_output)[role] if role else episode.reference_output
+    if right in shown:
+        return right
+    for data in results:
+        value = _member(data, key, task.mention)
         if value is not None:
             return value
     raise LookupError(f"{task.id}: no result holds {key!r}")
+
+
+def _at(data: Any, path: str, mention: str | None) -> Any:
+    """The value at a path of members; of a single member, see `_member`."""
+    first, *rest = path.split(".")
+    value = data.get(first) if rest and isinstance(data, dict) else _member(data, first, mention)
+    for name in rest:
+        value = value.get(name) if isinstance(value, dict) else None
+    return value
 
 
 def _member(data: Any, key: str, mention: str | None) -> Any:

@@ -36,9 +36,10 @@ class Task:
 
     kind: number of the query kind. ask: what is asked, the name of the phrasings. template: the phrasing.
     world: the company's spec for `Domain.open_world`. now: ISO date-time with offset. subject: index of the person
-    asked about, None where the reference is an outcome word. mention: how the query names that person. period: the
-    dates asked about, ("this_week", first, last), or None. rubric: see rewards.rubric. reply: what the oracle says,
-    with {step.member} for what the result of a step holds; None where data.oracle has a sentence for the ask.
+    asked about, or index by role where several ids matter (the reference is then a JSON object by role), None where
+    the reference is an outcome word. mention: how the query names that person. period: the dates asked about,
+    ("this_week", first, last), or None. rubric: see rewards.rubric. reply: what the oracle says, with {step.member}
+    for what the result of a step holds; None where data.oracle has a sentence for the ask.
     """
 
     id: str
@@ -51,7 +52,7 @@ class Task:
     world: Mapping[str, Any]
     now: str
     timezone: str
-    subject: int | None
+    subject: int | Mapping[str, int] | None
     mention: str | None
     period: tuple[str, str, str] | None
     rubric: Mapping[str, Any]
@@ -80,8 +81,12 @@ class Row:
         where = domain(self.task.domain)
         world = where.open_world(self.task.world, self.task.now, ids)
         reference = self.reference_output
-        if self.task.subject is not None:
-            reference = where.reference(world, self.task.subject)
+        subject = self.task.subject
+        if isinstance(subject, int):
+            reference = where.reference(world, subject)
+        elif subject is not None:
+            roles = {role: where.reference(world, index) for role, index in subject.items()}
+            reference = json.dumps(roles, separators=(",", ":"))
         return Episode(
             self.input,
             reference,
@@ -119,10 +124,13 @@ def _task(value: Any, reference: str) -> Task:
         raise RowError("task.rubric.steps", "expected a list")
     if value["subject"] is None and reference not in OUTCOMES and value["domain"] == "hr":
         raise RowError("task.subject", f"null, but the reference {reference!r} is none of {', '.join(OUTCOMES)}")
-    if value["subject"] is not None and (not isinstance(value["subject"], int) or isinstance(value["subject"], bool)):
-        raise RowError("task.subject", f"expected an integer or null, got {_shown(value['subject'])}")
+    subject = value["subject"]
+    indices = list(subject.values()) if isinstance(subject, dict) else [subject]
+    if subject is not None and (not indices or not all(type(index) is int for index in indices)):
+        raise RowError("task.subject", f"expected an integer, an object of integers or null, got {_shown(subject)}")
     try:
-        domain(value["domain"]).check_spec(value["world"], value["subject"])
+        for index in indices:
+            domain(value["domain"]).check_spec(value["world"], index)
     except ValueError as error:
         raise RowError("task.world", str(error)) from None
     for name in ("mention", "reply"):

@@ -108,6 +108,15 @@ _GIVE_UP = re.compile(
     r"|\b(?:could|can|do|did|was|is)\s?(?:not|n't)\b|\bcannot\b|\bnot\s(?:found|available|known)\b"
     r"|\bno\s(?:[a-z]+\s)?information\b"
 )
+_WHICH = re.compile(
+    r"哪一?[位个名]|哪里的|是指|指的是|请(?:问|确认|选择|说明|告诉)"
+    r"|\bwhich\b|\bdo you mean\b|\bplease (?:confirm|specify|choose|tell)\b"
+)
+_REFUSAL = re.compile(
+    r"无法|不能|没法|没有权限|无权|不支持|不提供|办不到|做不到|帮不了|只能(?:查|看|回答)|不在我的"
+    r"|\b(?:cannot|can't|can not|unable|not able|not allowed|not permitted|do not have|don't have)\b"
+    r"|\bonly (?:look|answer|help)\b"
+)
 _MANAGER_CLAIM = re.compile(
     rf"{_MANAGER}{_CLAUSE}{{0,8}}?(?:是|为|叫|:)\s?(?!谁|什么|哪|无|空|未)\w"
     rf"|\b{_EN_MANAGER}\b{_CLAUSE}{{0,30}}?(?:\bis\b|:)\s?(?!(?:not|no|unknown|unavailable|who|they|he|she|you)\b)\w"
@@ -136,6 +145,8 @@ class Saying:
     no_manager: bool = False
     manager: bool = False  # somebody is called a manager
     not_found: bool = False
+    asking: bool = False  # which of several is meant
+    refusing: bool = False
     numbers: tuple[float, ...] = ()  # written in digits, outside dates and e-mails
 
 
@@ -177,6 +188,8 @@ def _read(text: str) -> Saying:
         no_manager=_NO_MANAGER.search(claims) is not None,
         manager=any(_claims_manager(clause) for clause in clauses),
         not_found=_NOT_FOUND.search(rest) is not None,
+        asking=bool(re.search(r"[?？]", plain)) and _WHICH.search(bare) is not None,
+        refusing=_REFUSAL.search(bare) is not None,
         numbers=tuple(_digits(bare)),
     )
 

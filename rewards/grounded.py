@@ -319,6 +319,14 @@ def _judge(fact: Fact, rubric: Rubric, said: Saying, asked: Saying, shown: Evide
             return _number(fact, rubric, said, asked, shown)
         case FactType.TEXT:
             return _text(fact, said, asked, shown)
+        case FactType.ASK:
+            told = leave_claims or said.no_leave or said.manager or said.no_manager or said.not_found
+            named = all(mentioned(said.text, texts) for texts in fact.candidates)
+            shown_all = all(any(mentioned(text, texts) for text in shown.texts) for texts in fact.candidates)
+            return _claim(said.asking and named, told, shown_all)
+        case FactType.REFUSE:
+            told = leave_claims or said.no_leave or said.manager or said.no_manager
+            return _claim(said.refusing, bool(told or said.emails - asked.emails or said.ids - asked.ids), True)
         case FactType.ON_LEAVE:
             return _claim(leave_claims, said.no_leave or 0.0 in days, LEAVE in done)
         case FactType.NO_LEAVE:

@@ -6,6 +6,7 @@ unknown, missing or unsatisfiable is a RubricError that names its path, so that 
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
@@ -67,6 +68,8 @@ class FactType(StrEnum):
     NOT_FOUND = "not_found"
     NUMBER = "number"  # this number, and no other that the query does not have; `places`: decimals that are enough
     TEXT = "text"  # one of these spellings, and none of `rivals`
+    ASK = "ask"  # which one is meant, naming something of every candidate: `value` has a list of spellings for each
+    REFUSE = "refuse"  # that this cannot be done, and nothing else
     REPLY = "reply"  # any answer that is not empty
 
     @property
@@ -89,6 +92,7 @@ _VALUED = {
     FactType.EMP_ID,
     FactType.NUMBER,
     FactType.TEXT,
+    FactType.ASK,
 }
 _OPTIONS = {FactType.NUMBER: {"places"}, FactType.TEXT: {"rivals"}}
 _RESERVED = {"steps", "answer", "waste"}  # names of score parts
@@ -129,6 +133,7 @@ class Fact:
     """A fact that the answer must state: accepted texts (e-mail, id, spellings of a name) or a number (of days).
 
     places: decimals to which a number has to be right, None for exactly. rivals: texts that would be another answer.
+    candidates: for each of them the texts that tell it from the others.
     """
 
     type: FactType
@@ -136,6 +141,7 @@ class Fact:
     number: float = 0.0
     places: int | None = None
     rivals: frozenset[str] = frozenset()
+    candidates: tuple[frozenset[str], ...] = ()
 
     def is_number(self, said: float) -> bool:
         """Whether `said` states the number: as it is, or rounded to at least `places` decimals."""
@@ -319,6 +325,8 @@ def _fact(value: JSON, path: str) -> Fact:
         return _number_fact(body, path)
     if kind is FactType.TEXT:
         return _text_fact(body, path)
+    if kind is FactType.ASK:
+        return Fact(kind, candidates=_candidates(body["value"], f"{path}.value"))
     return _valued_fact(kind, body["value"], f"{path}.value") if kind in _VALUED else Fact(kind)
 
 
@@ -339,6 +347,13 @@ def _text_fact(body: Mapping[str, JSON], path: str) -> Fact:
     return Fact(FactType.TEXT, texts, rivals=rivals)
 
 
+def _candidates(value: JSON, path: str) -> tuple[frozenset[str], ...]:
+    found = _each(value, path, lambda each, at: frozenset(_each(each, at, _text)))
+    if len(found) < 2 or not all(found):
+        raise RubricError(path, f"expected at least two candidates with a text each, got {value!r}")
+    return found
+
+
 def _valued_fact(kind: FactType, value: JSON, path: str) -> Fact:
     if kind is FactType.ON_LEAVE:
         if not isinstance(value, bool):
@@ -357,8 +372,15 @@ def _valued_fact(kind: FactType, value: JSON, path: str) -> Fact:
 
 
 def _substitute(value: JSON, reference: str) -> JSON:
+    """ "$reference" is the reference, "$reference.manager" that member of a reference in JSON."""
     if value == REFERENCE:
         return reference
+    if isinstance(value, str) and value.startswith(f"{REFERENCE}."):
+        role = value.removeprefix(f"{REFERENCE}.")
+        try:
+            return json.loads(reference)[role]
+        except (ValueError, TypeError, KeyError):
+            raise RubricError("reference_output", f"has no member {role!r}, which the rubric refers to") from None
     if isinstance(value, Mapping):
         return {key: _substitute(item, reference) for key, item in value.items()}
     return [_substitute(item, reference) for item in value] if isinstance(value, list) else value

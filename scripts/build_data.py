@@ -17,7 +17,7 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
-from data.build import SCENARIOS, write
+from data.build import ALL_SHARES, SCENARIOS, write
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -27,6 +27,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--eval_rows", type=int, default=500, help="held-out rows (default: 500)")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--domain", nargs="+", choices=SCENARIOS, default=["hr"], help="one or more (default: hr)")
+    parser.add_argument("--kinds", type=_kinds, metavar="LIST", help="all, or numbers and ranges such as 1-6,10,21")
+    parser.add_argument("--hold_out", type=_kinds, default=[], metavar="LIST", help="kinds for the eval split only")
     options = parser.parse_args(argv)
     for name in ("rows", "eval_rows"):
         if getattr(options, name) < 1:
@@ -35,8 +37,16 @@ def main(argv: Sequence[str] | None = None) -> int:
     total = iter((options.rows, options.eval_rows) * len(options.domain))
     try:
         manifest = write(
-            options.out, counts, options.seed, lambda rows: track(rows, "building", next(total)), options.domain
+            options.out,
+            counts,
+            options.seed,
+            lambda rows: track(rows, "building", next(total)),
+            options.domain,
+            options.kinds,
+            options.hold_out,
         )
+    except ValueError as error:
+        parser.error(str(error))
     except OSError as error:
         parser.error(f"cannot write to {options.out}: {error.strerror}")
     table = Table("file", "rows", "kinds", "languages", "tool calls needed", "sha256")
@@ -45,6 +55,20 @@ def main(argv: Sequence[str] | None = None) -> int:
         table.add_row(name, str(facts["rows"]), *columns, facts["sha256"][:12])
     Console().print(table)
     return 0
+
+
+def _kinds(text: str) -> list[int]:
+    """The kinds of a list such as 1-6,10,21; those of all domains for "all"."""
+    if text == "all":
+        return [kind for shares in ALL_SHARES.values() for kind in shares]
+    found: list[int] = []
+    for part in text.split(","):
+        low, dash, high = part.strip().partition("-")
+        if not low.isdecimal() or (dash and not high.isdecimal()):
+            raise argparse.ArgumentTypeError(f"expected numbers and ranges such as 1-6,10 or all, got {text!r}")
+        asked = range(int(low), int(high if dash else low) + 1)
+        found += [kind for shares in ALL_SHARES.values() for kind in shares if kind in asked] if dash else [int(low)]
+    return found
 
 
 def _pairs(counts: dict[str, int]) -> str:
