@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 RESULTS = Path("docs/results")
-DOCUMENTS = (Path("README.md"), Path("README.zh-CN.md"), Path("models/tiny/README.md"))
+DOCUMENTS = (Path("README.md"), Path("README.zh-CN.md"), Path("models/tiny/README.md"), Path("docs/figures.md"))
 BLOCK = re.compile(r"(<!-- results:(\S+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 WORDS = {
@@ -164,6 +164,46 @@ def policy(language: str) -> str:
     return "\n".join(["| | |", "|---|---|", *(f"| {name} | {value} |" for name, value in made.items())])
 
 
+def tools(language: str) -> str:
+    """What a call costs, layer by layer."""
+    result = load("tools")
+    lines = ["| variant | µs per call | clock |", "|---|---|---|"]
+    for clock, key in (("CPU", "cpu_us_per_call"), ("wall", "wall_us_per_call")):
+        lines += [f"| {name} | {value:.1f} | {clock} |" for name, value in result[key].items()]
+    loading = result["loading"]
+    lines += [
+        "",
+        f"Loading {loading['tools']} tools: {loading['ms']:.1f} ms of CPU time (the source document says "
+        f"{loading['source_document_ms']:g} ms for its own). {_source('tools', result)}",
+    ]
+    return "\n".join(lines)
+
+
+def reliability(language: str) -> str:
+    """The reliability figures at their bars."""
+    result = load("reliability")
+    lines = ["| figure | what | tried | broken | slowest |", "|---|---|---|---|---|"]
+    for figure in result["figures"]:
+        slowest = f"{figure['worst_s']:.2f} s" if figure["worst_s"] else "–"
+        lines.append(f"| {figure['id']} | {figure['what']} | {figure['tried']:,} | {figure['broken']} | {slowest} |")
+    return "\n".join([*lines, "", f"Mode: {result['mode']}. {_source('reliability', result)}"])
+
+
+def domains(language: str) -> str:
+    """One training result per second domain."""
+    result = load("domains")
+    lines = ["| domain | held-out success before | after SFT | after GRPO |", "|---|---|---|---|"]
+    for name, found in result["domains"].items():
+        cells = [_rate(found[side]["success"]) for side in ("before", "sft", "grpo")]
+        lines.append(f"| {name} | {' | '.join(cells)} |")
+    steps = f"{result['sft_steps']} SFT steps, {result['grpo_steps']} GRPO steps."
+    return "\n".join([*lines, "", f"{steps} {_source('domains', result)}"])
+
+
+def _source(name: str, result: Mapping[str, Any]) -> str:
+    return f"{result['machine']}. Source: [{name}.json](results/{name}.json), written by `{result['command'].strip()}`."
+
+
 BLOCKS: Mapping[str, Callable[[str], str]] = {
     "demo": demo,
     "kinds": kinds,
@@ -171,6 +211,9 @@ BLOCKS: Mapping[str, Callable[[str], str]] = {
     "example": example,
     "policy": policy,
     "audit": audit,
+    "tools": tools,
+    "reliability": reliability,
+    "domains": domains,
 }
 
 
