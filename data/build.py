@@ -50,11 +50,13 @@ def write(
     domains: Sequence[str] = ("hr",),
     kinds: Sequence[int] | None = None,
     held_out: Sequence[int] = (),
+    train_shares: Mapping[int, float] | None = None,
 ) -> dict[str, Any]:
     """Write <out>/<split>/<domain>.jsonl and <out>/manifest.json; returns the manifest.
 
     counts: rows by split, of each domain. progress: wraps the rows of a file. kinds: None for the default mix.
-    held_out: kinds that no training row has. Raises ValueError where a domain is left without a kind.
+    held_out: kinds that no training row has. train_shares: of single kinds, in the training split only. Raises
+    ValueError where a domain is left without a kind.
     """
     manifest: dict[str, Any] = {"format": "stepcredit rows, version 1", "seed": seed, "files": {}}
     for domain in domains:
@@ -62,6 +64,8 @@ def write(
             path = out / split / f"{domain}.jsonl"
             path.parent.mkdir(parents=True, exist_ok=True)
             shares = shares_of(domain, kinds, held_out if split == "train" else ())
+            if split == "train" and train_shares:
+                shares |= {kind: share for kind, share in train_shares.items() if kind in shares}
             source = progress(rows(split, counts[split], seed, shares, domain))
             manifest["files"][f"{split}/{domain}.jsonl"] = _write_split(path, source)
     text = json.dumps(manifest, ensure_ascii=False, indent=1) + "\n"

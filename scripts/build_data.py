@@ -29,6 +29,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--domain", nargs="+", choices=SCENARIOS, default=["hr"], help="one or more (default: hr)")
     parser.add_argument("--kinds", type=_kinds, metavar="LIST", help="all, or numbers and ranges such as 1-6,10,21")
     parser.add_argument("--hold_out", type=_kinds, default=[], metavar="LIST", help="kinds for the eval split only")
+    parser.add_argument(
+        "--train_shares",
+        type=_shares,
+        metavar="LIST",
+        help="shares of kinds in the training rows, such as 5=0.15,4=0.03; the others keep theirs",
+    )
     options = parser.parse_args(argv)
     for name in ("rows", "eval_rows"):
         if getattr(options, name) < 1:
@@ -44,6 +50,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             options.domain,
             options.kinds,
             options.hold_out,
+            options.train_shares,
         )
     except ValueError as error:
         parser.error(str(error))
@@ -68,6 +75,20 @@ def _kinds(text: str) -> list[int]:
             raise argparse.ArgumentTypeError(f"expected numbers and ranges such as 1-6,10 or all, got {text!r}")
         asked = range(int(low), int(high if dash else low) + 1)
         found += [kind for shares in ALL_SHARES.values() for kind in shares if kind in asked] if dash else [int(low)]
+    return found
+
+
+def _shares(text: str) -> dict[int, float]:
+    """Kind -> share, of a list such as 5=0.15,4=0.03."""
+    found: dict[int, float] = {}
+    for part in text.split(","):
+        kind, _, share = part.partition("=")
+        try:
+            found[int(kind)] = float(share)
+        except ValueError:
+            raise argparse.ArgumentTypeError(f"expected kind=share, such as 5=0.15, got {part!r}") from None
+        if not 0 < found[int(kind)] < 1000:
+            raise argparse.ArgumentTypeError(f"expected a share above 0, got {part!r}")
     return found
 
 

@@ -27,6 +27,9 @@ from rich.table import Table
 CONFIG = "configs/tiny_grpo.yaml"
 MODEL = "models/tiny"
 EXAMPLES = "data/examples/questions.jsonl"
+# More training rows of the kinds that the policy's logs mostly get wrong, fewer of those that it can do already. The
+# rows of the evaluation keep the scenario's shares.
+TRAIN_SHARES = "2=0.12,3=0.12,4=0.03,5=0.15,13=0.08,20=0.03,26=0.04"
 PACKAGES = ("torch", "transformers", "trl", "datasets", "accelerate", "peft")
 
 
@@ -66,7 +69,10 @@ def run_seed(seed: int, folder: Path, options: argparse.Namespace) -> dict[str, 
     data = folder / "data"
     stage(
         folder / "data.done",
-        ["scripts.build_data", "--out", data, "--rows", options.rows, "--eval_rows", options.eval_rows, "--seed", seed],
+        [
+            *("scripts.build_data", "--out", data, "--rows", options.rows, "--eval_rows", options.eval_rows),
+            *("--seed", seed, "--train_shares", TRAIN_SHARES),
+        ],
     )
     trained = folder / "grpo"
     evaluate(folder / "before", MODEL, options.eval_rows)
