@@ -12,6 +12,7 @@ import importlib
 import inspect
 import logging
 import time
+import traceback
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -28,6 +29,7 @@ from env.workers import run_with_deadline
 
 log = logging.getLogger(__name__)
 
+MAX_PLACES = 20  # frames told of an exception: an endless recursion has a thousand
 NOT_REGISTERED = "<unknown>"  # in events, instead of whatever name the model made up
 
 ToolFunction = Callable[..., JSON]
@@ -284,9 +286,9 @@ class Registry:
             return Outcome(arguments, ToolResult.error(error.code, error.detail, tool=call.name))
         except Exception as error:
             # The one broad except of the core: a bug in one of many tools must void its own episode, visibly, and not
-            # end the training run. Only the type goes into the envelope, for the text may hold personal data.
+            # end the training run. Only its type and place are told, for the text may hold personal data.
             report.error = error
-            log.exception("tool %s failed with an exception that is no ToolError", call.name)
+            log.error("tool %s failed with an exception that is no ToolError: %s", call.name, " > ".join(places(error)))
             return Outcome(arguments, ToolResult.error(ErrorCode.INTERNAL_ERROR, type(error).__name__, tool=call.name))
 
     def _data(self, tool: Tool, arguments: dict[str, JSON], report: Report) -> JSON:
@@ -331,6 +333,13 @@ class Registry:
         if first is not tool:
             detail = f"expected a name of its own, {tool.contract.name} is taken by {first.contract.path}"
             raise ContractError(tool.contract.path, tool.contract.line, detail)
+
+
+def places(error: BaseException) -> list[str]:
+    """Where an exception came from, the innermost frame last, then its type; no values, which may be personal."""
+    frames = traceback.extract_tb(error.__traceback__)[-MAX_PLACES:]
+    found = [f"{Path(frame.filename).name}:{frame.lineno} {frame.name}" for frame in frames]
+    return [*found, type(error).__name__]
 
 
 def _load(file: Path, package: str) -> Tool:

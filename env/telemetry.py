@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 from env.contract import ToolContract
 from env.domains import domain, known
 from env.episode import Episode, watch
-from env.registry import CallEvent, observe
+from env.registry import CallEvent, observe, places
 from env.types import JSON
 
 if TYPE_CHECKING:
@@ -50,7 +50,6 @@ class JsonLog:
             processors=[
                 structlog.processors.add_log_level,
                 structlog.processors.TimeStamper(fmt="iso", utc=True),
-                structlog.processors.format_exc_info,
                 structlog.processors.JSONRenderer(ensure_ascii=False),
             ],
             wrapper_class=structlog.make_filtering_bound_logger(level),
@@ -72,7 +71,7 @@ class JsonLog:
             fields["arguments"] = redacted(dict(event.outcome.arguments or {}))
             fields["output"] = redacted(event.outcome.result.data)
         if event.error is not None:  # a bug of ours: where it happened, and not what it was about
-            fields["traceback"] = _places(event.error)
+            fields["traceback"] = places(event.error)
         (self._log.info if event.status == "success" else self._log.warning)("tool_call", **fields)
 
 
@@ -244,13 +243,3 @@ def _span_ids() -> dict[str, str]:
     if not context.is_valid:
         return {}
     return {"trace_id": f"{context.trace_id:032x}", "parent_span_id": f"{context.span_id:016x}"}
-
-
-def _places(error: BaseException) -> list[str]:
-    """File, line and function of each frame, the innermost last; no values, which may be personal."""
-    found, frame = [], error.__traceback__
-    while frame is not None:
-        code = frame.tb_frame.f_code
-        found.append(f"{code.co_filename.rpartition('/')[2]}:{frame.tb_lineno} {code.co_name}")
-        frame = frame.tb_next
-    return [*found, type(error).__name__]
