@@ -11,10 +11,12 @@ import difflib
 import importlib
 import inspect
 import logging
+import os
 import time
 import traceback
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import ModuleType
@@ -57,9 +59,19 @@ class Outcome:
 
 
 @dataclass(frozen=True, slots=True)
+class SpanIds:
+    """Where a call stands in its trace, in hexadecimal as W3C trace context has it; "" for no parent."""
+
+    trace_id: str
+    span_id: str
+    parent_span_id: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class CallEvent:
     """What an observer learns of a call. `tool` is NOT_REGISTERED for an unknown name, whatever the model made up.
 
+    duration_s: by the machine's clock, or by the episode's where more time passed on that: simulated latency counts.
     Arguments and data are in `outcome` only, which prints as nothing.
     """
 
@@ -74,20 +86,29 @@ class CallEvent:
     output_valid: bool | None = None  # None where there was no output to check
     outcome: Outcome | None = field(default=None, repr=False, compare=False)  # for readers that were asked to show data
     error: Exception | None = field(default=None, repr=False, compare=False)  # a bug of ours
+    span: SpanIds | None = field(default=None, compare=False)
 
 
 Observer = Callable[[CallEvent], None]
+Around = Callable[[str], AbstractContextManager[SpanIds]]  # name of the tool -> what a call of it runs inside
 Timer = Callable[[], float]
 Caller = Callable[[ToolContract, dict[str, JSON]], JSON]  # reaches the tools of a transport; raises ToolError
 
 
 _OBSERVERS: list[Observer] = []
+_AROUND: list[Around] = []
 
 
 def observe(observer: Observer) -> Callable[[], None]:
     """Let `observer` see every call of every registry in this process; returns what takes it away again."""
     _OBSERVERS.append(observer)
     return lambda: _OBSERVERS.remove(observer)
+
+
+def surround(around: Around) -> Callable[[], None]:
+    """Run every call of this process inside `around`, its observers too; returns what takes it away again."""
+    _AROUND.append(around)
+    return lambda: _AROUND.remove(around)
 
 
 class Registry:
@@ -111,6 +132,7 @@ class Registry:
         self._failed: Counter[str] = Counter()  # calls by name and arguments, since `bind`
         self._callers: Mapping[str, Caller] = {}
         self._faults: Faults | None = None
+        self._trace_id = ""
 
     @classmethod
     def load_tools_from_directory(
@@ -215,6 +237,7 @@ class Registry:
         bound._states = {}
         bound._failed = Counter()
         bound._callers = callers or {}
+        bound._trace_id = ""
         return bound
 
     def tool_call(self, name: str, /, **arguments: JSON) -> ToolResult:
@@ -227,32 +250,41 @@ class Registry:
 
     def call(self, call: ToolCall) -> Outcome:
         """Run one call. Whatever the model or the tool does wrong is in the result; nothing is raised for it."""
-        started = self._clock()
-        tool = self._tools.get(call.name)
-        report = Report()
-        already = len(self._faults.happened) if self._faults else 0
-        outcome = self._run(tool, call, report) if tool else Outcome(None, self._not_found(call.name))
-        outcome = self._with_faults(self._hinted(call, outcome), already)
-        if self._on_call or _OBSERVERS:
-            name = call.name if tool else NOT_REGISTERED
-            kind = tool.contract.transport.kind if tool else "local"
-            result, seconds = outcome.result, self._clock() - started
+        tool, report = self._tools.get(call.name), Report()
+        if not (self._on_call or _OBSERVERS or _AROUND):
+            return self._finished(tool, call, report)
+        name = call.name if tool else NOT_REGISTERED
+        with ExitStack() as stack:
+            spans = [stack.enter_context(around(name)) for around in _AROUND]
+            started, began = self._clock(), self._time.now()
+            outcome = self._finished(tool, call, report)
             event = CallEvent(
                 name,
-                result.status,
-                result.code,
-                seconds,
+                outcome.result.status,
+                outcome.result.code,
+                max(self._clock() - started, self._time.now() - began),
                 report.attempts,
                 report.cached,
-                kind,
+                tool.contract.transport.kind if tool else "local",
                 tuple(report.stages),
-                _output_valid(result.code, report),
+                _output_valid(outcome.result.code, report),
                 outcome,
                 report.error,
+                spans[-1] if spans else self._span_ids(),
             )
             for observer in (*_OBSERVERS, *([self._on_call] if self._on_call else [])):
                 observer(event)
         return outcome
+
+    def _finished(self, tool: Tool | None, call: ToolCall, report: Report) -> Outcome:
+        already = len(self._faults.happened) if self._faults else 0
+        outcome = self._run(tool, call, report) if tool else Outcome(None, self._not_found(call.name))
+        return self._with_faults(self._hinted(call, outcome), already)
+
+    def _span_ids(self) -> SpanIds:
+        """Where nobody traces: one trace per binding. From the system, for the seeded random states are not ours."""
+        self._trace_id = self._trace_id or os.urandom(16).hex()
+        return SpanIds(self._trace_id, os.urandom(8).hex())
 
     def _with_faults(self, outcome: Outcome, already: int) -> Outcome:
         """The faults that this call met, in the result's metadata. already: how many there were before it."""

@@ -11,20 +11,21 @@ from __future__ import annotations
 import logging
 import re
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TextIO
 
 from env.contract import ToolContract
 from env.domains import domain, known
 from env.episode import Episode, watch
-from env.registry import CallEvent, observe, places
-from env.types import JSON
+from env.registry import CallEvent, SpanIds, observe, places, surround
+from env.types import JSON, StopReason
 
 if TYPE_CHECKING:
     from opentelemetry.trace import Span, Tracer
     from prometheus_client import CollectorRegistry
 
-__all__ = ["JsonLog", "Metrics", "Spans", "observe", "redacted", "serve_metrics", "trace_episodes"]
+__all__ = ["JsonLog", "Metrics", "Spans", "observe", "redacted", "serve_metrics", "trace_calls", "trace_episodes"]
 
 NAMES = ("name", "name_en", "person", "manager", "user", "customer", "owner", "given_name", "family_name")
 SECRETS = re.compile(r"token|secret|password|passwd|api_?key|authorization|cookie|credential", re.I)
@@ -32,6 +33,8 @@ EMAIL = re.compile(r"[\w.+-]+@[\w-]+(?:\.[\w-]+)+")
 LONG_DIGITS = re.compile(r"(?<!\d)\d{4,}(?!\d)")
 DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
 MASK = "***"
+# Of a turn, by how its episode ended there; any other turn made calls.
+FINISH: Mapping[StopReason | None, str] = {StopReason.ANSWERED: "stop", StopReason.TOKEN_LIMIT: "length"}
 FALLBACK_MS = 5_000  # timeout of what no contract declares
 
 
@@ -65,7 +68,9 @@ class JsonLog:
             "cached": event.cached,
             "transport": event.transport,
             "output_schema_validated": event.output_valid,
-            **_span_ids(),
+            "trace_id": event.span.trace_id if event.span else None,
+            "span_id": event.span.span_id if event.span else None,
+            "parent_span_id": (event.span.parent_span_id or None) if event.span else None,
         }
         if self._data and event.outcome is not None:
             fields["arguments"] = redacted(dict(event.outcome.arguments or {}))
@@ -133,9 +138,11 @@ def edges(contracts: Iterable[ToolContract]) -> tuple[float, ...]:
 
 
 class Spans:
-    """An OpenTelemetry span per call, under whatever span is current (an episode's turn, say).
+    """An OpenTelemetry span around each call, under whatever span is current (an episode's turn, say).
 
-    Attribute names are those of the GenAI semantic conventions. tracer: the global one where it is None.
+    It is current while the call runs, so that what the tool does over MCP belongs to it. Attribute names are those of
+    the GenAI semantic conventions; exceptions are not recorded, as their text may hold personal data. tracer: the
+    global one where it is None, which exports to Jaeger or elsewhere as its provider was told.
     """
 
     def __init__(self, tracer: Tracer | None = None):
@@ -143,27 +150,46 @@ class Spans:
 
         self._tracer = tracer or trace.get_tracer("stepcredit")
 
+    @contextmanager
+    def around(self, tool: str) -> Iterator[SpanIds]:
+        from opentelemetry import trace
+
+        parent = trace.get_current_span().get_span_context()
+        attributes = {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": tool, "gen_ai.tool.type": "function"}
+        span = self._tracer.start_span(f"execute_tool {tool}", attributes=attributes)
+        with trace.use_span(span, end_on_exit=True, record_exception=False, set_status_on_exception=False):
+            own = span.get_span_context()
+            above = f"{parent.span_id:016x}" if parent.is_valid else ""
+            yield SpanIds(f"{own.trace_id:032x}", f"{own.span_id:016x}", above)
+
     def __call__(self, event: CallEvent) -> None:
-        import time
+        """Says on the current span, which is the call's, how it went."""
+        from opentelemetry import trace
 
-        from opentelemetry.trace import Status, StatusCode
-
-        end = time.time_ns()
-        span = self._tracer.start_span(
-            f"execute_tool {event.tool}",
-            start_time=end - int(event.duration_s * 1e9),
-            attributes={
-                "gen_ai.operation.name": "execute_tool",
-                "gen_ai.tool.name": event.tool,
+        span = trace.get_current_span()
+        span.set_attributes(
+            {
                 "stepcredit.attempts": event.attempts,
                 "stepcredit.cached": event.cached,
                 "stepcredit.transport": event.transport,
-            },
+                "stepcredit.duration_s": event.duration_s,
+            }
         )
         if event.code is not None:
             span.set_attribute("error.type", event.code.value)
-            span.set_status(Status(StatusCode.ERROR))
-        span.end(end)
+            span.set_status(trace.Status(trace.StatusCode.ERROR))
+
+
+def trace_calls(tracer: Tracer | None = None) -> Callable[[], None]:
+    """A span for every call of the process. Returns what stops it."""
+    spans = Spans(tracer)
+    stops = [surround(spans.around), observe(spans)]
+    return lambda: _all(stops)
+
+
+def _all(stops: Iterable[Callable[[], None]]) -> None:
+    for stop in stops:
+        stop()
 
 
 def trace_episodes(tracer: Tracer | None = None) -> Callable[[], None]:
@@ -174,13 +200,8 @@ def trace_episodes(tracer: Tracer | None = None) -> Callable[[], None]:
     from opentelemetry import trace
 
     used = tracer or trace.get_tracer("stepcredit")
-    stops = [watch(lambda episode: _follow(episode, used)), observe(Spans(used))]
-
-    def stop() -> None:
-        for each in stops:
-            each()
-
-    return stop
+    stops = [watch(lambda episode: _follow(episode, used)), trace_calls(used)]
+    return lambda: _all(stops)
 
 
 def _follow(episode: Episode, tracer: Tracer) -> None:
@@ -188,35 +209,40 @@ def _follow(episode: Episode, tracer: Tracer) -> None:
 
     from opentelemetry import trace
 
-    root = tracer.start_span("invoke_agent", attributes={"gen_ai.operation.name": "invoke_agent"})
+    agent = {"gen_ai.operation.name": "invoke_agent", "gen_ai.agent.name": "stepcredit"}
+    root = tracer.start_span("invoke_agent stepcredit", attributes=agent)
     for name in ("row", "kind", "language"):
         if name in episode.meta:
             root.set_attribute(f"stepcredit.{name}", episode.meta[name])
     inside = trace.set_span_in_context(root)
-    plain, started = episode.play, [time.time_ns()]
+    plain, cut, started = episode.play, episode.truncate, [time.time_ns()]
 
-    def end(turn: Span) -> None:
-        turn.end()
+    def turn() -> Span:
+        chat = {"gen_ai.operation.name": "chat"}
+        return tracer.start_span("chat", context=inside, start_time=started[0], attributes=chat)
+
+    def end(span: Span | None) -> None:
+        if span is not None:
+            span.set_attribute("gen_ai.response.finish_reasons", [FINISH.get(episode.stop, "tool_calls")])
+            if episode.stop is StopReason.ANSWERED:
+                span.update_name("chat answer")
+            span.end()
         started[0] = time.time_ns()
         if episode.done:
             root.set_attribute("stepcredit.stop", str(episode.stop))
             root.end()
 
     def play(text: str) -> list[str] | None:
-        turn = tracer.start_span(
-            "chat", context=inside, start_time=started[0], attributes={"gen_ai.operation.name": "chat"}
-        )
+        span = turn()
         try:
-            with trace.use_span(turn):
+            with trace.use_span(span, record_exception=False, set_status_on_exception=False):
                 return plain(text)
         finally:
-            end(turn)
-
-    cut = episode.truncate
+            end(span)
 
     def truncate(text: str | None = None) -> None:
         cut(text)
-        end(tracer.start_span("chat", context=inside, start_time=started[0]))
+        end(None if text is None else turn())  # without a text the turn is over: its results did not fit
 
     episode.play, episode.truncate = play, truncate  # type: ignore[method-assign]
 
@@ -232,14 +258,3 @@ def redacted(value: JSON, key: str = "") -> JSON:
     if isinstance(value, str) and not DATE.fullmatch(value):
         return LONG_DIGITS.sub(MASK, EMAIL.sub(MASK, value))
     return value
-
-
-def _span_ids() -> dict[str, str]:
-    """Ids of the current trace and span, so that log and trace can be read side by side; none without a trace."""
-    trace = sys.modules.get("opentelemetry.trace")
-    if trace is None:
-        return {}
-    context = trace.get_current_span().get_span_context()
-    if not context.is_valid:
-        return {}
-    return {"trace_id": f"{context.trace_id:032x}", "parent_span_id": f"{context.span_id:016x}"}

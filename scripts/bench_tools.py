@@ -33,6 +33,7 @@ from rich.table import Table
 from env.contract import Transport
 from env.domains import domain
 from env.registry import Registry, Tool
+from env.telemetry import JsonLog, Metrics, Spans
 from env.types import ToolCall
 
 NOW = "2026-06-03T09:00:00+08:00"
@@ -87,8 +88,6 @@ def local_variants(stack: ExitStack) -> dict[str, Call]:
     from opentelemetry.sdk.trace import TracerProvider
     from prometheus_client import CollectorRegistry
 
-    from env.telemetry import JsonLog, Metrics, Spans
-
     registry = uncached()
     function, contract = registry._tools[CALL.name].function, registry.contract(CALL.name)
     where = domain("weather")
@@ -104,7 +103,7 @@ def local_variants(stack: ExitStack) -> dict[str, Call]:
         "validated both ways": lambda: plain.call(CALL),
         "with metrics": lambda: counted.call(CALL),
         "with log": lambda: logged.call(CALL),
-        "with spans": lambda: traced.call(CALL),
+        "with spans": lambda: _inside(spans, traced),
         "policies, from the cache": lambda: policed.call(CALL),
     }
     for size in CATALOGUES:
@@ -114,6 +113,11 @@ def local_variants(stack: ExitStack) -> dict[str, Call]:
         )
         variants[f"metrics, {size} tools"] = _caller(bound(crowd, on_call=metrics))
     return variants
+
+
+def _inside(spans: Spans, registry: Registry) -> Any:
+    with spans.around(CALL.name):
+        return registry.call(CALL)
 
 
 def _caller(registry: Registry) -> Call:

@@ -273,7 +273,7 @@ def test_one_event_per_call() -> None:
         CallEvent("toy", "error", ErrorCode.INVALID_ARGUMENTS, 0.5, attempts=0),
         CallEvent(NOT_REGISTERED, "error", ErrorCode.TOOL_NOT_FOUND, 0.5, attempts=0),
     ]
-    told = {"tool", "status", "code", "duration_s", "attempts", "cached", "transport", "stages", "output_valid"}
+    told = {"tool", "status", "code", "duration_s", "attempts", "cached", "transport", "stages", "output_valid", "span"}
     assert {field.name for field in dataclasses.fields(CallEvent) if field.repr} == told  # no data
 
 

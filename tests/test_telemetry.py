@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
 import io
 import json
 import logging
+import random
 import socket
 import subprocess
 import sys
@@ -17,13 +19,16 @@ import pytest
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from opentelemetry.semconv._incubating.attributes import gen_ai_attributes
+from opentelemetry.trace import get_current_span as current_span
 from prometheus_client import CollectorRegistry, generate_latest
 
 from data.build import rows
+from data.oracle import oracle_turn
 from data.schema import Row
 from env.domains import domain
 from env.registry import NOT_REGISTERED, Registry, Tool
-from env.telemetry import MASK, JsonLog, Metrics, edges, observe, redacted, serve_metrics, trace_episodes
+from env.telemetry import MASK, JsonLog, Metrics, edges, observe, redacted, serve_metrics, trace_calls, trace_episodes
 from env.types import ErrorCode, ToolError
 from evaluation.players import Oracle, Random, play
 
@@ -149,8 +154,8 @@ def test_an_episode_is_one_trace_of_turns_with_their_calls(spans: tuple[Any, InM
         remove()
     play(one(), Oracle())  # nobody watches any more
     found = exporter.get_finished_spans()
-    roots = [span for span in found if span.name == "invoke_agent"]
-    turns = [span for span in found if span.name == "chat"]
+    roots = [span for span in found if span.name == "invoke_agent stepcredit"]
+    turns = [span for span in found if span.name in ("chat", "chat answer")]
     calls = [span for span in found if span.name.startswith("execute_tool")]
     assert (len(roots), len(turns), len(calls)) == (2, 4 + 2, 3 + 1)
     assert len({span.context.trace_id for span in found}) == 2
@@ -158,12 +163,104 @@ def test_an_episode_is_one_trace_of_turns_with_their_calls(spans: tuple[Any, InM
     for span in found:
         if span.parent:
             parent = by_id[span.parent.span_id]
-            assert parent.name == ("invoke_agent" if span.name == "chat" else "chat")
+            assert parent.name == ("chat" if span in calls else "invoke_agent stepcredit")
             assert parent.start_time <= span.start_time <= span.end_time <= parent.end_time
     assert calls[0].attributes["gen_ai.tool.name"] == "mcp_employee_search"
     assert roots[0].attributes["stepcredit.stop"] == "answered"
-    logged = {(line["trace_id"], line["parent_span_id"]) for line in lines(stream)}
-    assert logged == {(f"{span.context.trace_id:032x}", f"{span.parent.span_id:016x}") for span in calls}
+    first = [span for span in turns if span.context.trace_id == roots[0].context.trace_id]
+    reasons = [(span.name, *span.attributes["gen_ai.response.finish_reasons"]) for span in first]
+    assert reasons == [("chat", "tool_calls")] * 3 + [("chat answer", "stop")]
+    logged = [(line["trace_id"], line["span_id"], line["parent_span_id"]) for line in lines(stream)]
+    hexadecimal = [(span.context.trace_id, span.context.span_id, span.parent.span_id) for span in calls]
+    assert logged == [(f"{trace:032x}", f"{own:016x}", f"{above:016x}") for trace, own, above in hexadecimal]
+
+
+def test_attribute_names_are_those_of_the_genai_conventions(spans: tuple[Any, InMemorySpanExporter]) -> None:
+    tracer, exporter = spans
+    stop = trace_episodes(tracer)
+    try:
+        play(one(), Oracle())
+    finally:
+        stop()
+    declared = {value for name, value in vars(gen_ai_attributes).items() if name.startswith("GEN_AI_")}
+    used = {name for span in exporter.get_finished_spans() for name in span.attributes}
+    assert {name for name in used if not name.startswith("stepcredit.")} <= declared
+    operations = {span.attributes["gen_ai.operation.name"] for span in exporter.get_finished_spans()}
+    assert operations == {"invoke_agent", "chat", "execute_tool"}
+
+
+def test_an_episode_cut_off_still_ends_its_trace(spans: tuple[Any, InMemorySpanExporter]) -> None:
+    """By an unfinished turn, and after a whole one whose results did not fit, which is no further turn."""
+    tracer, exporter = spans
+    stop = trace_episodes(tracer)
+    try:
+        for text in ("<tool_call>{", None):
+            episode = one(4).open()
+            episode.play(oracle_turn(one(4).task, episode))
+            episode.truncate(text)
+    finally:
+        stop()
+    found = exporter.get_finished_spans()
+    assert [span.name for span in found if span.name == "chat"] == ["chat"] * 3
+    assert [span.attributes["stepcredit.stop"] for span in found if not span.parent] == ["token_limit"] * 2
+    assert [span.attributes["gen_ai.response.finish_reasons"] for span in found if span.name == "chat"][1] == (
+        "length",
+    )
+
+
+def test_a_failed_call_is_an_error_without_its_text(spans: tuple[Any, InMemorySpanExporter]) -> None:
+    tracer, exporter = spans
+    stop = trace_calls(tracer)
+    try:
+        bound = domain("hr").registry().bind(None)
+        bound.tool_call("mcp_employee_search", name="")
+        bound.tool_call("Zhang San")
+    finally:
+        stop()
+    invalid, unknown = exporter.get_finished_spans()
+    assert invalid.attributes["error.type"] == "invalid_arguments"
+    assert (invalid.status.is_ok, invalid.status.description, invalid.events) == (False, None, ())
+    assert unknown.name == f"execute_tool {NOT_REGISTERED}"
+
+
+def test_the_span_of_a_call_is_current_while_it_runs(spans: tuple[Any, InMemorySpanExporter]) -> None:
+    """So that an MCP client, which sends the current context, puts the server's spans below the call."""
+    tracer, exporter = spans
+    seen: list[int] = []
+
+    def tool(world: object, **_: Any) -> dict[str, Any]:
+        seen.append(current_span().get_span_context().span_id)
+        return {"forecasts": []}
+
+    stop = trace_calls(tracer)
+    try:
+        Registry([Tool(domain("weather").registry().contract("get_weather"), tool)]).tool_call("get_weather", city="x")
+    finally:
+        stop()
+    assert seen == [span.context.span_id for span in exporter.get_finished_spans()]
+    assert not current_span().get_span_context().is_valid
+
+
+def test_without_spans_the_calls_of_an_episode_still_share_a_trace(install: Installed) -> None:
+    stream = io.StringIO()
+    install(JsonLog(stream=stream))
+    state = random.getstate()
+    play(one(), Oracle())
+    play(one(4), Oracle())
+    said = lines(stream)
+    assert [line["trace_id"] == said[0]["trace_id"] for line in said] == [True, True, True, False]
+    assert len({line["span_id"] for line in said}) == 4
+    assert {line["parent_span_id"] for line in said} == {None}
+    assert random.getstate() == state  # an observed run draws the same numbers
+
+
+def test_simulated_latency_counts_as_duration() -> None:
+    events: list[Any] = []
+    contract = domain("weather").registry().contract("get_weather")
+    slow = dataclasses.replace(contract, policies=dataclasses.replace(contract.policies, latency_ms=1_800))
+    tool = Tool(slow, lambda world, **_: {"forecasts": []})
+    Registry([tool]).bind(None, on_call=events.append).tool_call("get_weather", city="x")
+    assert events[0].duration_s == pytest.approx(1.8)
 
 
 def test_what_is_masked_and_what_stays() -> None:

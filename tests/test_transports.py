@@ -19,6 +19,9 @@ from urllib.parse import parse_qsl, urlsplit
 
 import httpx2
 import pytest
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from data.build import rows
 from data.oracle import oracle_turn
@@ -26,7 +29,8 @@ from data.schema import Row
 from env.contract import ToolContract, Transport
 from env.domains import domain
 from env.episode import Episode
-from env.registry import Caller, Registry
+from env.registry import Caller, Registry, Tool
+from env.telemetry import trace_calls
 from env.transports.http import HttpCaller, pruned, renamed
 from env.transports.mcp_client import McpServers, ServerAddress, load_servers
 from env.transports.mcp_server import BODY_LIMIT, WORLD
@@ -178,7 +182,8 @@ async def call(context, params):
         raise RuntimeError("a bug over there")
     if params.arguments.get("a") == "error":
         return types.CallToolResult(content=[types.TextContent(type="text", text="quota used up")], is_error=True)
-    return types.CallToolResult(content=[types.TextContent(type="text", text="plain words")])
+    text = (context.meta or {}).get("traceparent", "none") if params.arguments.get("a") == "trace" else "plain words"
+    return types.CallToolResult(content=[types.TextContent(type="text", text=text)])
 
 async def main():
     server = Server("slow", on_list_tools=tools, on_call_tool=call)
@@ -228,6 +233,21 @@ def test_a_slow_a_failing_and_a_killed_server_become_error_codes(tmp_path: Path)
         assert code_of(caller, contract, "bug") is ErrorCode.TRANSPORT_ERROR
         assert code_of(caller, contract, "die") in (ErrorCode.UNAVAILABLE, ErrorCode.TRANSPORT_ERROR)
         assert caller(contract, {"a": "hello"}) == {"text": "plain words"}  # started again
+
+
+def test_a_traced_call_tells_the_server_where_in_the_trace_it_is(tmp_path: Path) -> None:
+    exporter, provider = InMemorySpanExporter(), TracerProvider()
+    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    registry = Registry([Tool(waiting(tmp_path), lambda world, **_: {})])
+    with McpServers({"slow": script(tmp_path, SLOW)}) as servers:
+        bound = registry.bind(None, callers={"mcp": servers.caller()})
+        stop = trace_calls(provider.get_tracer("test"))
+        try:
+            told = bound.tool_call("wait_for_it", a="trace").data["text"]
+        finally:
+            stop()
+    (span,) = exporter.get_finished_spans()
+    assert told.split("-")[1:3] == [f"{span.context.trace_id:032x}", f"{span.context.span_id:016x}"]
 
 
 @pytest.mark.parametrize("text", [DEAD, NONSENSE, MUTE])
