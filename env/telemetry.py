@@ -11,19 +11,23 @@ from __future__ import annotations
 import logging
 import re
 import sys
+import threading
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any, TextIO
 
 from env.contract import ToolContract
 from env.domains import domain, known
 from env.episode import Episode, watch
-from env.registry import CallEvent, SpanIds, observe, places, surround
+from env.registry import NOT_REGISTERED, CallEvent, SpanIds, observe, places, surround
 from env.types import JSON, StopReason
 
 if TYPE_CHECKING:
     from opentelemetry.trace import Span, Tracer
     from prometheus_client import CollectorRegistry
+    from prometheus_client.core import HistogramMetricFamily
 
 __all__ = ["JsonLog", "Metrics", "Spans", "observe", "redacted", "serve_metrics", "trace_calls", "trace_episodes"]
 
@@ -35,7 +39,7 @@ DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
 MASK = "***"
 # Of a turn, by how its episode ended there; any other turn made calls.
 FINISH: Mapping[StopReason | None, str] = {StopReason.ANSWERED: "stop", StopReason.TOKEN_LIMIT: "length"}
-FALLBACK_MS = 5_000  # timeout of what no contract declares
+ALERT_S = 3.0  # the alert on latency is about this
 
 
 class JsonLog:
@@ -81,29 +85,68 @@ class JsonLog:
 
 
 class Metrics:
-    """Prometheus metrics of calls.
+    """Prometheus metrics of calls, at 0 from the start, for a rate needs a sample from before the first call.
 
-    contracts: of the tools to come; duration buckets have their edges at 50, 100 and 200 % of each timeout, and at 3 s
-    for the alert. registry: prometheus_client's default one where it is None. Tools that nobody declared share a label.
+    contracts: of the tools to come; all others share a label, so that no model can make up time series. registry:
+    prometheus_client's default one where it is None.
     """
 
     def __init__(self, contracts: Iterable[ToolContract], registry: CollectorRegistry | None = None):
-        from prometheus_client import REGISTRY, Counter, Histogram
+        from prometheus_client import REGISTRY, Counter
 
         home = registry or REGISTRY
-        self._calls = Counter("tool_call", "Calls by tool and status", ("tool", "status"), registry=home)
-        self._valid = Counter(
+        calls = Counter("tool_call", "Calls by tool and status", ("tool", "status"), registry=home)
+        valid = Counter(
             "tool_output_schema_valid", "Outputs by whether they keep to the contract", ("tool", "valid"), registry=home
         )
-        self._duration = Histogram(
-            "tool_duration_seconds", "Duration of calls", ("tool",), buckets=edges(contracts), registry=home
-        )
+        limits = {contract.name: edges(contract) for contract in contracts} | {NOT_REGISTERED: (ALERT_S,)}
+        self._calls = {(tool, status): calls.labels(tool, status) for tool in limits for status in ("success", "error")}
+        self._valid = {(tool, each): valid.labels(tool, str(each).lower()) for tool in limits for each in (True, False)}
+        self._durations = Durations(limits)
+        home.register(self._durations)
 
     def __call__(self, event: CallEvent) -> None:
-        self._calls.labels(event.tool, event.status).inc()
-        self._duration.labels(event.tool).observe(event.duration_s)
+        tool = event.tool if event.tool in self._durations.edges else NOT_REGISTERED
+        self._calls[tool, event.status].inc()
+        self._durations.add(tool, event.duration_s)
         if event.output_valid is not None:
-            self._valid.labels(event.tool, str(event.output_valid).lower()).inc()
+            self._valid[tool, event.output_valid].inc()
+
+
+def edges(contract: ToolContract) -> tuple[float, ...]:
+    """Bucket edges in seconds: 50, 100 and 200 % of the timeout, and what the alert on latency asks about."""
+    return tuple(sorted({contract.timeout_ms * share / 1000 for share in (0.5, 1.0, 2.0)} | {ALERT_S}))
+
+
+class Durations:
+    """The histogram tool_duration_seconds with edges of its own for each tool, which prometheus_client's cannot have.
+
+    edges: in seconds, by tool.
+    """
+
+    def __init__(self, edges: Mapping[str, tuple[float, ...]]):
+        self.edges = edges
+        self._lock = threading.Lock()
+        self._counts = {tool: [0] * (len(own) + 1) for tool, own in edges.items()}  # the last: above every edge
+        self._sums = dict.fromkeys(edges, 0.0)
+
+    def add(self, tool: str, seconds: float) -> None:
+        with self._lock:
+            self._counts[tool][bisect_left(self.edges[tool], seconds)] += 1
+            self._sums[tool] += seconds
+
+    def collect(self) -> Iterator[HistogramMetricFamily]:
+        """What a scrape sees."""
+        from prometheus_client.core import HistogramMetricFamily
+
+        family = HistogramMetricFamily("tool_duration_seconds", "Duration of calls", labels=["tool"])
+        with self._lock:
+            for tool, own in self.edges.items():
+                names = [*map(str, own), "+Inf"]
+                family.add_metric(
+                    [tool], list(zip(names, accumulate(self._counts[tool]), strict=True)), self._sums[tool]
+                )
+        yield family
 
 
 def serve_metrics(port: int) -> Callable[[], None]:
@@ -128,13 +171,6 @@ def serve_metrics(port: int) -> Callable[[], None]:
         thread.join()
 
     return stop
-
-
-def edges(contracts: Iterable[ToolContract]) -> tuple[float, ...]:
-    """Bucket edges in seconds. One histogram has one set of them, so each contract adds its three."""
-    timeouts = [contract.timeout_ms for contract in contracts] or [FALLBACK_MS]
-    shares = {timeout * share / 1000 for timeout in timeouts for share in (0.5, 1.0, 2.0)}
-    return tuple(sorted(shares | {0.001, 0.01, 0.1, 3.0}))
 
 
 class Spans:

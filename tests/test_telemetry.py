@@ -27,8 +27,8 @@ from data.build import rows
 from data.oracle import oracle_turn
 from data.schema import Row
 from env.domains import domain
-from env.registry import NOT_REGISTERED, Registry, Tool
-from env.telemetry import MASK, JsonLog, Metrics, edges, observe, redacted, serve_metrics, trace_calls, trace_episodes
+from env.registry import NOT_REGISTERED, CallEvent, Registry, Tool
+from env.telemetry import MASK, JsonLog, Metrics, observe, redacted, serve_metrics, trace_calls, trace_episodes
 from env.types import ErrorCode, ToolError
 from evaluation.players import Oracle, Random, play
 
@@ -113,8 +113,8 @@ def test_metrics_count_calls_outputs_and_durations(install: Installed) -> None:
 
 def test_an_output_that_breaks_its_contract_is_counted(install: Installed) -> None:
     home = CollectorRegistry()
-    install(Metrics([], home))
     contract = domain("weather").registry().contract("get_weather")
+    install(Metrics([contract], home))
     bad = Registry([Tool(contract, lambda world, **_: {"forecast": []})]).bind(None)
     assert bad.tool_call("get_weather", city="x").code is ErrorCode.OUTPUT_INVALID
     assert home.get_sample_value("tool_output_schema_valid_total", {"tool": "get_weather", "valid": "false"}) == 1
@@ -123,15 +123,54 @@ def test_an_output_that_breaks_its_contract_is_counted(install: Installed) -> No
         raise ToolError(ErrorCode.UNAVAILABLE, "503")
 
     Registry([Tool(contract, down)]).bind(None).tool_call("get_weather", city="x")
-    assert home.get_sample_value("tool_output_schema_valid_total", {"tool": "get_weather", "valid": "true"}) is None
+    assert home.get_sample_value("tool_output_schema_valid_total", {"tool": "get_weather", "valid": "true"}) == 0
 
 
-def test_buckets_have_their_edges_at_the_timeouts_and_the_alert() -> None:
-    found = edges(hr())
-    for contract in hr():
-        assert {contract.timeout_ms * share / 1000 for share in (0.5, 1, 2)} <= set(found)
-    assert 3.0 in found
-    assert list(found) == sorted(set(found))
+def test_each_tool_has_bucket_edges_at_its_own_timeout_and_at_the_alert(install: Installed) -> None:
+    home = CollectorRegistry()
+    contract = domain("weather").registry().contract("get_weather")
+    slow, quick = (
+        dataclasses.replace(contract, name="slow", timeout_ms=10_000),
+        dataclasses.replace(contract, timeout_ms=400),
+    )
+    install(Metrics([slow, quick], home))
+    found: dict[str, list[str]] = {}
+    for sample in next(family for family in home.collect() if family.name == "tool_duration_seconds").samples:
+        if sample.name.endswith("_bucket"):
+            found.setdefault(sample.labels["tool"], []).append(sample.labels["le"])
+    assert found == {
+        "slow": ["3.0", "5.0", "10.0", "20.0", "+Inf"],
+        "get_weather": ["0.2", "0.4", "0.8", "3.0", "+Inf"],
+        NOT_REGISTERED: ["3.0", "+Inf"],
+    }
+
+
+def test_a_duration_is_counted_from_the_bucket_that_holds_it_upwards() -> None:
+    home = CollectorRegistry()
+    contract = domain("weather").registry().contract("get_weather")  # 2 s
+    metrics = Metrics([contract], home)
+    for seconds in (0.5, 1.0, 2.5, 60.0):
+        metrics(CallEvent("get_weather", "success", None, seconds))
+    labels = {"tool": "get_weather"}
+    buckets = {
+        edge: home.get_sample_value("tool_duration_seconds_bucket", {**labels, "le": edge})
+        for edge in ("1.0", "2.0", "3.0", "4.0", "+Inf")
+    }
+    assert buckets == {"1.0": 2, "2.0": 2, "3.0": 3, "4.0": 3, "+Inf": 4}
+    assert home.get_sample_value("tool_duration_seconds_count", labels) == 4
+    assert home.get_sample_value("tool_duration_seconds_sum", labels) == 64.0
+
+
+def test_declared_tools_are_there_at_zero_and_others_share_a_label() -> None:
+    home = CollectorRegistry()
+    metrics = Metrics(hr(), home)
+    for status in ("success", "error"):
+        assert home.get_sample_value("tool_call_total", {"tool": "plugin_org_query", "status": status}) == 0
+    before = len(generate_latest(home).splitlines())
+    for name in ("a", "b", NOT_REGISTERED):
+        metrics(CallEvent(name, "error", ErrorCode.TOOL_NOT_FOUND, 0.1))
+    assert home.get_sample_value("tool_call_total", {"tool": NOT_REGISTERED, "status": "error"}) == 3
+    assert len(generate_latest(home).splitlines()) == before
 
 
 @pytest.fixture
