@@ -59,15 +59,14 @@ def _evaluate(asked: argparse.Namespace, command: str) -> int:
         str(asked.faults or ""),
     )
     episodes = _model_episodes(asked) if asked.model else _scripted_episodes(asked)
-    if asked.metrics_port:
-        _serve_metrics(asked.metrics_port)
-    left = run.prepare(out, rows, settings, asked.resume)
-    try:
-        with _bar(player, len(rows), len(left)) as advance:
-            run.record_all(out, episodes(left), advance)
-    except KeyboardInterrupt:
-        print(f"eval.py: interrupted; the same command with --resume goes on in {out}", file=sys.stderr)
-        return 130
+    with _metrics(asked.metrics_port):
+        left = run.prepare(out, rows, settings, asked.resume)
+        try:
+            with _bar(player, len(rows), len(left)) as advance:
+                run.record_all(out, episodes(left), advance)
+        except KeyboardInterrupt:
+            print(f"eval.py: interrupted; the same command with --resume goes on in {out}", file=sys.stderr)
+            return 130
     numbers = run.finish(out, settings, command, time.monotonic() - started)
 
     print_summary(Console(), player, numbers)
@@ -96,13 +95,21 @@ def _scripted_episodes(asked: argparse.Namespace) -> Play:
     return lambda rows: ((row, players.play(row, player, faults=plan), 0) for row in rows)
 
 
-def _serve_metrics(port: int) -> None:
+@contextmanager
+def _metrics(port: int | None) -> Iterator[None]:
+    if port is None:
+        yield
+        return
     try:
         from env.telemetry import serve_metrics
 
-        serve_metrics(port)
+        stop = serve_metrics(port)
     except (ImportError, OSError, ValueError) as error:
-        raise Refused(f"--metrics-port {port}: {error}") from error
+        raise Refused(f"--metrics_port {port}: {error}") from error
+    try:
+        yield
+    finally:
+        stop()
 
 
 def _fault_plan(asked: argparse.Namespace) -> FaultPlan | None:
@@ -178,7 +185,11 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--temperature", type=_temperature, default=0.0, help="of the model; 0, the default, is greedy")
     parser.add_argument(
-        "--metrics-port", type=_positive, metavar="N", help="show Prometheus metrics of the tools on this loopback port"
+        "--metrics_port",
+        "--metrics-port",
+        type=_positive,
+        metavar="N",
+        help="show Prometheus metrics of the tools on this loopback port",
     )
     parser.add_argument("--seed", type=int, default=0, help="of sampling, and of the random policy (default: 0)")
     parser.add_argument("--batch-size", type=_positive, default=32, metavar="N", help="episodes at once (default: 32)")

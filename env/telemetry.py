@@ -13,7 +13,7 @@ import re
 import sys
 import threading
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from contextlib import contextmanager
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any, TextIO
@@ -34,8 +34,8 @@ __all__ = ["JsonLog", "Metrics", "Spans", "observe", "redacted", "serve_metrics"
 NAMES = ("name", "name_en", "person", "manager", "user", "customer", "owner", "given_name", "family_name")
 SECRETS = re.compile(r"token|secret|password|passwd|api_?key|authorization|cookie|credential", re.I)
 EMAIL = re.compile(r"[\w.+-]+@[\w-]+(?:\.[\w-]+)+")
-LONG_DIGITS = re.compile(r"(?<!\d)\d{4,}(?!\d)")
-DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
+LONG_DIGITS = re.compile(r"(?<!\d)(?!\d{4}-\d\d-\d\d(?!\d))\d{4,}(?!\d)")  # but for the year of a date
+QUOTED = re.compile(r"'[^']*(?:'|$)|\"[^\"]*(?:\"|$)")  # how messages show a value, which may be cut
 MASK = "***"
 # Of a turn, by how its episode ended there; any other turn made calls.
 FINISH: Mapping[StopReason | None, str] = {StopReason.ANSWERED: "stop", StopReason.TOKEN_LIMIT: "length"}
@@ -45,7 +45,7 @@ ALERT_S = 3.0  # the alert on latency is about this
 class JsonLog:
     """One JSON object per call and line, by structlog.
 
-    data: also write arguments and results, masked (see `redacted`). stream: standard error by default.
+    data: also write arguments, result and message, masked (see `redacted`). stream: standard error by default.
     """
 
     def __init__(self, *, data: bool = False, stream: TextIO | None = None, level: int = logging.INFO):
@@ -77,8 +77,11 @@ class JsonLog:
             "parent_span_id": (event.span.parent_span_id or None) if event.span else None,
         }
         if self._data and event.outcome is not None:
-            fields["arguments"] = redacted(dict(event.outcome.arguments or {}))
-            fields["output"] = redacted(event.outcome.result.data)
+            arguments, result = dict(event.outcome.arguments or {}), event.outcome.result
+            known = personal([arguments, result.data])
+            fields["arguments"] = redacted(arguments, known=known)
+            fields["output"] = redacted(result.data, known=known)
+            fields["message"] = QUOTED.sub(MASK, redacted(result.message, known=known))
         if event.error is not None:  # a bug of ours: where it happened, and not what it was about
             fields["traceback"] = places(event.error)
         (self._log.info if event.status == "success" else self._log.warning)("tool_call", **fields)
@@ -283,14 +286,35 @@ def _follow(episode: Episode, tracer: Tracer) -> None:
     episode.play, episode.truncate = play, truncate  # type: ignore[method-assign]
 
 
-def redacted(value: JSON, key: str = "") -> JSON:
-    """A copy in which secrets, e-mail addresses, ids and names are masked; dates and short numbers stay."""
+def redacted(value: JSON, key: str = "", known: Set[str] | None = None) -> JSON:
+    """A copy in which secrets, e-mail addresses, ids and names are masked; dates and short numbers stay.
+
+    key: under which the value stands. known: what to mask in texts, too (default: what `personal` finds in it).
+    """
+    known = personal(value, key) if known is None else known
     if isinstance(value, Mapping):
-        return {name: redacted(inner, str(name)) for name, inner in value.items()}
+        return {_text(str(name), known): redacted(inner, str(name), known) for name, inner in value.items()}
     if isinstance(value, list | tuple):
-        return [redacted(inner, key) for inner in value]
-    if SECRETS.search(key) or key in NAMES or key.endswith("_id") or key == "account":
+        return [redacted(inner, key, known) for inner in value]
+    if _is_personal(key):
         return MASK if value is not None else None
-    if isinstance(value, str) and not DATE.fullmatch(value):
-        return LONG_DIGITS.sub(MASK, EMAIL.sub(MASK, value))
-    return value
+    return _text(value, known) if isinstance(value, str) else value
+
+
+def personal(value: JSON, key: str = "") -> set[str]:
+    """The texts that stand under a key which tells that they are somebody's: they may turn up elsewhere, too."""
+    if isinstance(value, Mapping):
+        return set().union(*(personal(inner, str(name)) for name, inner in value.items()))
+    if isinstance(value, list | tuple):
+        return set().union(*(personal(inner, key) for inner in value))
+    return {str(value)} if _is_personal(key) and len(str(value)) > 1 and value is not None else set()
+
+
+def _is_personal(key: str) -> bool:
+    return bool(SECRETS.search(key)) or key in NAMES or key.endswith("_id") or key == "account"
+
+
+def _text(text: str, known: Set[str]) -> str:
+    for each in sorted(known, key=len, reverse=True):
+        text = text.replace(each, MASK)
+    return LONG_DIGITS.sub(MASK, EMAIL.sub(MASK, text))

@@ -16,9 +16,11 @@ import json
 import os
 import sys
 from collections.abc import Sequence
+from contextlib import ExitStack
 from typing import Any
 
 from env.domains import domain, known
+from env.telemetry import serve_metrics
 
 TOKEN = "STEPCREDIT_MCP_TOKEN"
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
@@ -33,6 +35,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--host", default="127.0.0.1", help="address to listen on (default: loopback)")
     parser.add_argument("--port", type=int, default=8765)
     parser.add_argument("--allow_host", nargs="+", default=[], metavar="NAME", help="host names besides loopback")
+    parser.add_argument("--metrics_port", type=int, metavar="N", help="show Prometheus metrics on this loopback port")
     options = parser.parse_args(argv)
     token = os.environ.get(TOKEN, "")
     if options.http and options.host not in LOOPBACK and not (token and options.allow_host):
@@ -46,10 +49,16 @@ def main(argv: Sequence[str] | None = None) -> int:
     from env.transports.mcp_server import make_server
 
     server = make_server(options.domain, {"spec": spec, "now": options.now, "ids": "served"})
-    if options.http:
-        serve_http(server, options.host, options.port, options.allow_host, token)
-    else:
-        serve_stdio(server)
+    with ExitStack() as stack:
+        if options.metrics_port is not None:
+            try:
+                stack.callback(serve_metrics(options.metrics_port))
+            except (ImportError, OSError, ValueError) as error:
+                parser.error(f"--metrics_port {options.metrics_port}: {error}")
+        if options.http:
+            serve_http(server, options.host, options.port, options.allow_host, token)
+        else:
+            serve_stdio(server)
     return 0
 
 

@@ -7,6 +7,7 @@ import io
 import json
 import logging
 import random
+import re
 import socket
 import subprocess
 import sys
@@ -30,7 +31,9 @@ from env.domains import domain
 from env.registry import NOT_REGISTERED, CallEvent, Registry, Tool
 from env.telemetry import MASK, JsonLog, Metrics, observe, redacted, serve_metrics, trace_calls, trace_episodes
 from env.types import ErrorCode, ToolError
-from evaluation.players import Oracle, Random, play
+from eval import main as evaluate
+from evaluation import run as evaluation_run
+from evaluation.players import Oracle, play
 
 Installed = Callable[[Any], None]
 
@@ -315,6 +318,26 @@ def test_what_is_masked_and_what_stays() -> None:
     }  # fmt: skip
 
 
+def test_what_a_call_names_is_masked_wherever_it_turns_up(install: Installed) -> None:
+    stream = io.StringIO()
+    install(JsonLog(data=True, stream=stream))
+    contract = domain("hr").registry().contract("mcp_employee_search")
+    free = dataclasses.replace(contract, output_schema={"type": "object"})
+
+    def tool(world: object, name: str) -> dict[str, Any]:
+        if name == "李四":
+            raise ToolError(ErrorCode.BUSINESS_ERROR, f"several people: {name}, 'Li Si of R&D")
+        return {"note": f"{name} is away until 2026-06-05", "days": 3, "by": {name: "yes"}}
+
+    registry = Registry([Tool(free, tool)])
+    registry.tool_call("mcp_employee_search", name="张三")
+    registry.tool_call("mcp_employee_search", name="李四")
+    found, failed = lines(stream)
+    assert found["arguments"] == {"name": MASK}
+    assert found["output"] == {"note": f"{MASK} is away until 2026-06-05", "days": 3, "by": {MASK: "yes"}}
+    assert failed["message"] == f"business_error: several people: {MASK}, {MASK}"
+
+
 def canaries(row: Row) -> set[str]:
     """Every name, id and address that an episode of the row may touch."""
     where = domain("hr")
@@ -324,31 +347,50 @@ def canaries(row: Row) -> set[str]:
     return found | {text for person in people for text in person.name.spellings}
 
 
+def leaked(sought: set[str], text: str) -> set[str]:
+    """Those that stand in the text: as a word where they are ASCII, for a number may be part of a time or a hash."""
+    words = set(re.findall(r"[A-Za-z0-9_.+@-]+", text))
+    plain = {canary for canary in sought if not canary.isascii() or not re.fullmatch(r"[A-Za-z0-9_.+@-]+", canary)}
+    return (sought & words) | {canary for canary in plain if canary in text}
+
+
+def test_the_search_for_leaks_finds_them() -> None:
+    sought = {"1001", "张三", "Zhang San", "zhang.san@corp.example"}
+    for text in ('"1001"', "no employee 1001;", "请问张三在吗", "'Zhang San'", "mail zhang.san@corp.example!"):
+        assert len(leaked(sought, text)) == 1, text
+    assert leaked(sought, "0.100123 a1001f 10010") == set()
+
+
 @pytest.mark.parametrize("data", [False, True])
+@pytest.mark.parametrize("words", [["--policy", "oracle"], ["--policy", "random", "--faults", "configs/faults.yaml"]])
 def test_no_person_reaches_a_log_a_metric_or_a_span(
-    data: bool, spans: tuple[Any, InMemorySpanExporter], caplog: pytest.LogCaptureFixture
+    data: bool,
+    words: list[str],
+    spans: tuple[Any, InMemorySpanExporter],
+    caplog: pytest.LogCaptureFixture,
+    capfd: pytest.CaptureFixture[str],
+    tmp_path: Path,
 ) -> None:
-    """R17. With data asked for, what remains is masked."""
+    """R17, on an evaluation with every reader at every level. With data asked for, what remains is masked."""
     caplog.set_level(logging.DEBUG)
     tracer, exporter = spans
-    stream, home = io.StringIO(), CollectorRegistry()
-    stops = [trace_episodes(tracer), observe(JsonLog(data=data, stream=stream, level=logging.DEBUG))]
-    stops.append(observe(Metrics(hr(), home)))
-    sought: set[str] = set()
+    home = CollectorRegistry()
+    streams = {level: io.StringIO() for level in (logging.DEBUG, logging.INFO, logging.WARNING, logging.ERROR)}
+    stops = [trace_episodes(tracer), observe(Metrics(hr(), home))]
+    stops += [observe(JsonLog(data=data, stream=stream, level=level)) for level, stream in streams.items()]
     try:
-        for row in rows("train", 30, 2):
-            sought |= canaries(row)
-            for player in (Oracle(), Random(1)):
-                play(row, player)
+        assert evaluate([*words, "--rows", "40", "--out", str(tmp_path)]) == 0
     finally:
         for stop in stops:
             stop()
-    written = stream.getvalue() + generate_latest(home).decode() + caplog.text
+    sought = set.union(*(canaries(row) for row in rows("eval", 40, 0)))
+    written = generate_latest(home).decode() + caplog.text + "".join(capfd.readouterr())
     written += "".join(span.to_json() for span in exporter.get_finished_spans())
-    assert len(stream.getvalue().splitlines()) > 30
+    written += "".join(stream.getvalue() for stream in streams.values())
+    assert len(lines(streams[logging.DEBUG])) > 30
     assert ('"arguments"' in written) is data
-    kept = {text for text in sought if len(text) > 1}
-    assert [text for text in kept if f'"{text}"' in written or ("@" in text and text in written)] == []
+    assert len(leaked(sought, (tmp_path / "records.jsonl").read_text("utf-8"))) > 40  # they were there to be told
+    assert leaked(sought, written) == set()
 
 
 def test_importing_env_loads_none_of_the_three() -> None:
@@ -378,3 +420,28 @@ def test_metrics_are_served_on_loopback_until_stopped() -> None:
         urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=2)
     with pytest.raises(ValueError, match="65535"):
         serve_metrics(70_000)
+
+
+def test_an_evaluation_shows_its_metrics_while_it_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        words = ["--policy", "oracle", "--rows", "3", "--out", str(tmp_path / "run"), "--metrics_port", str(port)]
+        assert evaluate(words) == 2  # before it touches the folder
+        assert f"--metrics_port {port}: " in capsys.readouterr().err
+        assert not (tmp_path / "run").exists()
+    shown: list[str] = []
+    record_all = evaluation_run.record_all
+
+    def recording(*arguments: Any) -> None:
+        record_all(*arguments)
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10) as answer:
+            shown.append(answer.read().decode())
+
+    monkeypatch.setattr(evaluation_run, "record_all", recording)
+    assert evaluate(words) == 0
+    assert re.search(r'tool_call_total\{status="success",tool="mcp_employee_search"\} [1-9]', shown[0])
+    assert evaluate(words) == 0  # the port is free again

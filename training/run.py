@@ -9,6 +9,7 @@ import shutil
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from importlib.metadata import version
 from itertools import pairwise
 from pathlib import Path
@@ -77,12 +78,13 @@ def run(argv: Sequence[str]) -> int:
         raise RunError(_one_line(error)) from error
     _write_run_file(ours, args, rows, checkpoint)
     started = time.monotonic()
-    if ours.metrics_port and trainer.is_world_process_zero():
-        _serve_metrics(ours.metrics_port)
-    try:
-        trainer.train(resume_from_checkpoint=checkpoint)
-    except TooManyFailures as error:
-        raise RunError(str(error)) from error
+    with ExitStack() as stack:
+        if ours.metrics_port and trainer.is_world_process_zero():
+            stack.callback(_serve_metrics(ours.metrics_port))
+        try:
+            trainer.train(resume_from_checkpoint=checkpoint)
+        except TooManyFailures as error:
+            raise RunError(str(error)) from error
     trainer.save_model(args.output_dir)
     if trainer.is_world_process_zero():
         chat.tokenizer.save_pretrained(args.output_dir)
@@ -91,11 +93,12 @@ def run(argv: Sequence[str]) -> int:
     return 0
 
 
-def _serve_metrics(port: int) -> None:
+def _serve_metrics(port: int) -> Callable[[], None]:
+    """Returns what stops it."""
     try:
         from env.telemetry import serve_metrics
 
-        serve_metrics(port)
+        return serve_metrics(port)
     except (ImportError, OSError, ValueError) as error:
         raise RunError(f"metrics_port {port}: {_one_line(error)}") from error
 
