@@ -72,6 +72,7 @@ class ToolContract:
     requires: tuple[str, ...] = ()
     produces: tuple[str, ...] = ()
     upstream_dependencies: tuple[str, ...] = ()
+    upstream_sla: Mapping[str, Mapping[str, float]] = field(default_factory=dict)  # by dependency, as it was promised
     compensate: str | None = None  # the tool that undoes a call of this one
     policies: Policies = NO_POLICIES
     transport: Transport = LOCAL
@@ -94,6 +95,7 @@ class ToolContract:
             _check_schema(document, key)
         _check_input(document)
         _check_idempotent(document)
+        _check_sla(document)
         fields = document.value
         values = {_ATTRIBUTES.get(key, key): _frozen(fields[key]) for key in fields if key not in _POLICIES}
         values["policies"] = from_contract(fields, fields.get("timeout", 5_000), fields.get("latency_ms", 0))
@@ -367,6 +369,14 @@ def _is_count(value: JSON) -> bool:
     return type(value) is int and 0 <= value < MAX_NUMBER
 
 
+def _is_sla(value: JSON) -> bool:
+    return _has(
+        value,
+        {"availability": lambda share: _is_positive(share) and share < 100, "p95_ms": _is_above_zero},
+        {},
+    )
+
+
 Holds = Callable[[JSON], bool]
 
 
@@ -430,6 +440,10 @@ _FIELDS: Mapping[str, _Field] = {
     "requires": _TEXTS,
     "produces": _TEXTS,
     "upstream_dependencies": _TEXTS,
+    "upstream_sla": _Field(
+        "what dependencies promise, each {availability: per cent, p95_ms: a whole number of milliseconds}",
+        lambda value: isinstance(value, dict) and all(map(_is_sla, value.values())),
+    ),
     "compensate": _Field("the name of the tool that undoes this one", _is_name),
     "retry_strategy": _Field(
         "{max_attempts: a whole number from 1, backoff_factor: a number above 0, retry_on: retryable error codes}",
@@ -486,6 +500,14 @@ def _check_idempotent(document: Document) -> None:
     for key in ("retry_strategy", "cache"):
         if key in document.value:
             raise _error(document, (key,), f"{key}: expected idempotent: true beside it, the tool may run again")
+
+
+def _check_sla(document: Document) -> None:
+    declared = document.value.get("upstream_dependencies", ())
+    for name in document.value.get("upstream_sla", ()):
+        if name not in declared:
+            detail = f"upstream_sla: expected one of upstream_dependencies, got {shown(name)}"
+            raise _error(document, ("upstream_sla", name), detail)
 
 
 def _check_schema(document: Document, key: str) -> None:
