@@ -250,6 +250,20 @@ def test_a_traced_call_tells_the_server_where_in_the_trace_it_is(tmp_path: Path)
     assert told.split("-")[1:3] == [f"{span.context.trace_id:032x}", f"{span.context.span_id:016x}"]
 
 
+def test_a_server_shows_its_metrics(capsys: pytest.CaptureFixture[str]) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        port = taken.getsockname()[1]
+    address = ServerAddress((*WEATHER.command, "--metrics_port", str(port)))
+    with McpServers({"weather": address}) as servers:
+        servers.call("weather", "get_weather", {"city": "Beijing"}, 10.0)
+        shown = httpx2.get(f"http://127.0.0.1:{port}/metrics").text
+    assert 'tool_call_total{status="success",tool="get_weather"} 1.0' in shown
+    with pytest.raises(SystemExit):
+        serve_mcp.main(["--metrics_port", "70000"])
+    assert "--metrics_port 70000: " in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("text", [DEAD, NONSENSE, MUTE])
 def test_a_server_that_never_speaks_mcp_is_unavailable(
     tmp_path: Path, text: str, monkeypatch: pytest.MonkeyPatch
