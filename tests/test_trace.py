@@ -11,6 +11,7 @@ import pytest
 from data.build import rows
 from data.oracle import call_text
 from data.schema import Row
+from eval import main as evaluate
 from evaluation.players import Oracle, play
 from scripts import trace
 
@@ -75,7 +76,56 @@ def test_an_undeclared_tool_and_an_unreadable_call(tmp_path: Path, capsys: pytes
     assert trace.main([str(run), "0"]) == 1
     shown = capsys.readouterr().out
     assert "find_person: no declared tool" in shown
-    assert "something that could not be read" in shown
+    assert "nothing that has a name: could not be read (unclosed)" in shown
+
+
+def verdict(run: Path, episode: str, capsys: pytest.CaptureFixture[str]) -> str:
+    trace.main([str(run), episode])
+    (line,) = [line for line in capsys.readouterr().out.splitlines() if line.startswith("verdict")]
+    return line.removeprefix("verdict").strip()
+
+
+def test_the_verdict_names_the_first_step_that_does_not_hold(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    row = one(1)
+    sound = play(row, Oracle())
+    search, _, org = (turn.text for turn in sound.turns[:3])
+    down = sound.to_payload()
+    down["trajectory"]["steps"][3] |= {"status": "error", "code": "unavailable", "output": "unavailable: 503"}
+    broken = sound.to_payload()
+    broken["trajectory"]["steps"][1]["output"].pop("total")
+    asks, wrong = {"rubric": row.task.rubric}, call_text("plugin_leave_query", {"emp_id": "1"})
+    cases = [
+        ({**asks, "payload": sound.to_payload()}, "called, input and output hold"),
+        ({**asks, "payload": with_turns(row, search, org, "好")}, "1 called: the model never called plugin_leave"),
+        ({**asks, "payload": with_turns(row, search, wrong, org, "好")}, "2 input: the model's arguments"),
+        ({**asks, "payload": with_turns(row, wrong, *(turn.text for turn in sound.turns))}, "called, input"),
+        ({**asks, "payload": down}, "3 output: what is behind the tool failed (plugin_leave"),
+        ({**asks, "payload": broken}, "3 output: the tool broke its contract (mcp_employee_search"),
+        ({"rubric": {"steps": []}, "payload": with_turns(row, "你好\u2028")}, "called, input and output hold"),
+        ({"payload": with_turns(row, search, "好")}, "called, input and output hold"),
+        ({"payload": with_turns(row, "好")}, "1 called: the model never called any declared tool;"),
+    ]  # fmt: skip
+    text = "".join(
+        json.dumps({"row": f"row-{place}", **record}, ensure_ascii=False) + "\n"
+        for place, (record, _) in enumerate(cases)
+    )
+    (tmp_path / "records.jsonl").write_text(text + '{"row": "torn', "utf-8")
+    for place, (_, said) in enumerate(cases):
+        assert verdict(tmp_path, f"row-{place}", capsys).startswith(said), place
+
+
+def test_an_evaluation_knows_what_its_rows_needed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert evaluate(["--policy", "silent", "--rows", "12", "--out", str(tmp_path)]) == 0
+    capsys.readouterr()
+    places = [
+        place for place in range(12) if "never called mcp_employee_search" in verdict(tmp_path, str(place), capsys)
+    ]
+    assert places
+    (tmp_path / "summary.json").unlink()
+    trace.rubrics.cache_clear()
+    assert "never called any declared tool" in verdict(tmp_path, str(places[0]), capsys)
 
 
 def test_traces_of_a_training_run_are_read_too(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
