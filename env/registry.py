@@ -210,6 +210,10 @@ class Registry:
         """Raises KeyError."""
         return self._tools[name].contract
 
+    def function(self, name: str) -> ToolFunction:
+        """The implementation, to be called with a world first. Raises KeyError."""
+        return self._tools[name].function
+
     def catalogue(self) -> list[dict[str, JSON]]:
         """The function schemas for the prompt, in the order of `names`."""
         return [tool.contract.for_model() for tool in self._tools.values()]
@@ -300,7 +304,7 @@ class Registry:
         if result.ok or result.code is None or result.code.infrastructure:
             return outcome
         try:
-            key = repr((call.name, sorted(call.arguments.items(), key=lambda item: item[0])))
+            key = repr((call.name, sorted(call.arguments.items(), key=lambda item: str(item[0]))))
         except RecursionError:  # nested more deeply than any contract allows
             return outcome
         self._failed[key] += 1

@@ -80,7 +80,7 @@ def uncached() -> Registry:
     registry = domain("weather").registry()
     contract = registry.contract(CALL.name)
     plain = replace(contract.policies, cache_ttl_s=0.0, retry=None)
-    return Registry([Tool(replace(contract, policies=plain), registry._tools[CALL.name].function)])
+    return Registry([Tool(replace(contract, policies=plain), registry.function(CALL.name))])
 
 
 def local_variants(stack: ExitStack) -> dict[str, Call]:
@@ -89,7 +89,7 @@ def local_variants(stack: ExitStack) -> dict[str, Call]:
     from prometheus_client import CollectorRegistry
 
     registry = uncached()
-    function, contract = registry._tools[CALL.name].function, registry.contract(CALL.name)
+    function, contract = registry.function(CALL.name), registry.contract(CALL.name)
     where = domain("weather")
     world = where.open_world(where.EXAMPLE, NOW, "bench")
     metrics = Metrics([contract], CollectorRegistry())

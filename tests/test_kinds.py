@@ -252,3 +252,23 @@ def test_lists_of_kinds_are_read() -> None:
     for text in ("", "a", "1-", "-3"):
         with pytest.raises(Exception, match="expected numbers"):
             build_data._kinds(text)
+
+
+def test_training_rows_can_have_another_mix_than_the_evaluation(tmp_path: Path) -> None:
+    write(tmp_path, {"train": 400, "eval": 400}, 0, train_shares={5: 0.5, 4: 0.001, 21: 9.0})
+    kinds = {
+        split: Counter(
+            json.loads(line)["task"]["kind"] for line in (tmp_path / split / "hr.jsonl").open(encoding="utf-8")
+        )
+        for split in ("train", "eval")
+    }
+    assert kinds["train"][5] > 100 > 60 > kinds["eval"][5]
+    assert kinds["train"][4] < 5 < kinds["eval"][4]
+    assert 21 not in kinds["train"]  # a share does not bring a kind in
+
+
+def test_shares_are_read() -> None:
+    assert build_data._shares("5=0.15,4=0.03") == {5: 0.15, 4: 0.03}
+    for text in ("5", "a=1", "5=x", "5=0", "5=-1", "5=nan"):
+        with pytest.raises(Exception, match="expected"):
+            build_data._shares(text)

@@ -317,6 +317,13 @@ def test_arguments_nested_beyond_reason_fail_again_and_again() -> None:
         assert bound.call(ToolCall("toy", {"a": deep(100_000)})).result.code is ErrorCode.INVALID_ARGUMENTS
 
 
+def test_keys_that_are_no_text_fail_again_and_again() -> None:
+    bound = Registry([Tool(contract(), lambda world: {})]).bind(None)
+    for _ in range(3):
+        odd: Any = {1: 1, "a": 2}
+        assert bound.call(ToolCall("toy", odd)).result.code is ErrorCode.INVALID_ARGUMENTS
+
+
 def test_tools_by_hand_by_decorator_and_fewer_of_them(package: Package) -> None:
     path = package.write("toy_add.yaml", YAML)
     registry = Registry([])

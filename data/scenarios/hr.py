@@ -48,7 +48,7 @@ def make_row(kind: int, language: str, split: str, number: int, seed: int, compa
     """Row `number` of a split. Equal arguments give an equal row. companies: how many the split draws from."""
     rng = random.Random(f"row/{seed}/{split}/{number}")
     while True:
-        case = _case(rng, language, split, seed, companies)
+        case = draw_case(rng, language, split, seed, companies)
         drawn = KINDS[kind](case)
         if drawn is not None:
             return _row(case, kind, number, seed, *drawn)
@@ -93,7 +93,8 @@ def _phrase(case: Case, ask: str) -> Phrase:
     return Phrase(text, template, reply)
 
 
-def _case(rng: random.Random, language: str, split: str, seed: int, companies: int) -> Case:
+def draw_case(rng: random.Random, language: str, split: str, seed: int, companies: int) -> Case:
+    """A company of the split and a moment; equal states of `rng` give equal ones. companies: how many there are."""
     number = rng.randrange(companies)
     own = random.Random(f"when/{seed}/{split}/{number}")
     zone = own.choice(TIMEZONES)
@@ -107,7 +108,8 @@ def _case(rng: random.Random, language: str, split: str, seed: int, companies: i
 Drawn = tuple[str, int | None, str | None, str | None, dict[str, Any]]  # ask, subject, mention, period, extra slots
 
 
-def _somebody(case: Case, wanted: Callable[[int], bool] = lambda _: True) -> int | None:
+def somebody(case: Case, wanted: Callable[[int], bool] = lambda _: True) -> int | None:
+    """Index of an active person below the CEO whose name nobody shares, None where nobody is wanted."""
     people = case.company.people
     options = [
         index
@@ -117,7 +119,8 @@ def _somebody(case: Case, wanted: Callable[[int], bool] = lambda _: True) -> int
     return case.rng.choice(options) if options else None
 
 
-def _mention(case: Case, name: Name) -> str:
+def mention_of(case: Case, name: Name) -> str:
+    """What a question in the case's language calls a person, now and then in traditional characters."""
     if case.language == "en":
         return name.pinyin
     return name.traditional if case.rng.random() < 0.1 else name.simplified
@@ -126,35 +129,35 @@ def _mention(case: Case, name: Name) -> str:
 def _about(case: Case, ask: str, subject: int | None, period: str | None) -> Drawn | None:
     if subject is None:
         return None
-    return ask, subject, _mention(case, case.company.people[subject].name), period, {}
+    return ask, subject, mention_of(case, case.company.people[subject].name), period, {}
 
 
 def _kind_1(case: Case) -> Drawn | None:
-    return _about(case, "leave_and_email", _somebody(case), case.rng.choice(("this_week", "last_week")))
+    return _about(case, "leave_and_email", somebody(case), case.rng.choice(("this_week", "last_week")))
 
 
 def _kind_2(case: Case) -> Drawn | None:
     ask = "manager_email" if case.rng.random() < 0.7 else "manager_name"
-    return _about(case, ask, _somebody(case), None)
+    return _about(case, ask, somebody(case), None)
 
 
 def _kind_3(case: Case) -> Drawn | None:
     wanted = case.rng.random() < 0.5  # on leave today or not, as often
-    subject = _somebody(case, lambda index: (_days(case, index, "today") > 0) == wanted)
+    subject = somebody(case, lambda index: (_days(case, index, "today") > 0) == wanted)
     return _about(case, "leave_today", subject, "today")
 
 
 def _kind_4(case: Case) -> Drawn | None:
-    return _about(case, "employee_id", _somebody(case), None)
+    return _about(case, "employee_id", somebody(case), None)
 
 
 def _kind_5(case: Case) -> Drawn | None:
-    subject, period = _somebody(case), case.rng.choice(("this_week", "last_week"))
+    subject, period = somebody(case), case.rng.choice(("this_week", "last_week"))
     return "leave_by_id", subject, draw_id(case.rng, case.company.split, set()), period, {}
 
 
 def _kind_6(case: Case) -> Drawn | None:
-    return "manager_by_id", _somebody(case), draw_id(case.rng, case.company.split, set()), None, {}
+    return "manager_by_id", somebody(case), draw_id(case.rng, case.company.split, set()), None, {}
 
 
 def _kind_10(case: Case) -> Drawn | None:
@@ -166,24 +169,24 @@ def _kind_10(case: Case) -> Drawn | None:
             break
     ask = case.rng.choice((*PERSON_ASKS, "employee_id"))
     period = {"leave_today": "today", "leave_and_email": "this_week", "leave_period": "last_week"}.get(ask)
-    return ask, None, _mention(case, name), period, {"unknown": name}
+    return ask, None, mention_of(case, name), period, {"unknown": name}
 
 
 def _kind_13(case: Case) -> Drawn | None:
-    subject = _somebody(case, lambda index: _days(case, index, "last_week") > 0)
+    subject = somebody(case, lambda index: _days(case, index, "last_week") > 0)
     return _about(case, "leave_period", subject, "last_week")
 
 
 def _kind_19(case: Case) -> Drawn | None:
     period = case.rng.choice(("this_week", "last_week"))
-    return _about(case, "leave_period", _somebody(case, lambda index: not _days(case, index, period)), period)
+    return _about(case, "leave_period", somebody(case, lambda index: not _days(case, index, period)), period)
 
 
 def _kind_20(case: Case) -> Drawn | None:
     ceo = case.company.ceo
     if not case.company.is_unique(ceo):
         return None
-    mention = "CEO" if case.rng.random() < 0.3 else _mention(case, case.company.people[ceo].name)
+    mention = "CEO" if case.rng.random() < 0.3 else mention_of(case, case.company.people[ceo].name)
     return case.rng.choice(("manager_name", "manager_email")), ceo, mention, None, {}
 
 
@@ -257,11 +260,11 @@ def make_rubric(
         return {"steps": [], "answer": [{"fact": "reply"}], "calls": "none", "forbidden": [], "order": "dependencies"}
     if subject is None:
         assert unknown is not None
-        steps = [_search(unknown, mention, found=False)]
+        steps = [search_step(unknown, mention, found=False)]
         return _rubric(steps, [{"fact": "not_found"}], [LEAVE, ORG])
     person = company.people[subject]
     given = ask.endswith("_by_id")
-    steps = [] if given else [_search(person.name, mention, found=True)]
+    steps = [] if given else [search_step(person.name, mention, found=True)]
     if period is not None:
         steps.append(_step(LEAVE, given, {"start_date": {"equals": period[1]}, "end_date": {"equals": period[2]}}))
     if ask in ("leave_and_email", "manager_email", "manager_name", "manager_by_id"):
@@ -296,7 +299,8 @@ def _rubric(steps: list[dict[str, Any]], facts: list[dict[str, Any]], forbidden:
     return {"steps": steps, "answer": facts, "calls": "any", "forbidden": forbidden, "order": "dependencies"}
 
 
-def _search(name: Name, mention: str | None, found: bool) -> dict[str, Any]:
+def search_step(name: Name, mention: str | None, found: bool) -> dict[str, Any]:
+    """The rubric's search for a person by any spelling, which finds the reference or nobody."""
     spellings = list(dict.fromkeys([*name.spellings, *([mention] if mention else [])]))
     step: dict[str, Any] = {"id": "search", "tool": SEARCH, "weight": WEIGHTS[SEARCH]}
     step["arguments"] = {"name": {"one_of": spellings}}

@@ -48,7 +48,7 @@ def make(kind: int, language: str, split: str, number: int, seed: int, companies
     """Row `number` of a split. Equal arguments give an equal row. companies: how many the split draws from."""
     rng = random.Random(f"row/{seed}/{split}/{number}")
     while True:
-        made = make_row(kind, hr._case(rng, language, split, seed, companies), number, seed)
+        made = make_row(kind, hr.draw_case(rng, language, split, seed, companies), number, seed)
         if made is not None:
             return made
 
@@ -118,11 +118,11 @@ def _filled(text: str, slots: Mapping[str, str]) -> str:
 
 
 def _unique(case: Case, wanted: Callable[[int], bool] = lambda _: True) -> int | None:
-    return hr._somebody(case, wanted)
+    return hr.somebody(case, wanted)
 
 
 def _called(case: Case, index: int) -> str:
-    return hr._mention(case, case.company.people[index].name)
+    return hr.mention_of(case, case.company.people[index].name)
 
 
 def _homonyms(case: Case) -> list[int] | None:
@@ -144,7 +144,7 @@ def _manager(company: Company, index: int) -> int | None:
 
 
 def _search(name: Name, mention: str | None, who: str, id: str = "search") -> dict[str, Any]:
-    step = hr._search(name, mention, found=True)
+    step = hr.search_step(name, mention, found=True)
     return {**step, "id": id, "finds": {"emp_id": who}}
 
 
@@ -188,7 +188,7 @@ def _kind_7(case: Case) -> Drawn | None:
     called = _called(case, group[0])
     departments = [people[index].department for index in group]
     said = [name if case.language == "zh" else DEPARTMENTS[name] for name in departments]
-    find = {**hr._search(people[group[0]].name, called, found=True), "id": "search"}
+    find = {**hr.search_step(people[group[0]].name, called, found=True), "id": "search"}
     del find["finds"]
     fact = {"fact": "ask", "value": [[name, DEPARTMENTS[name]] for name in departments]}
     ask = case.rng.choice(("manager_email", "manager_name"))
@@ -454,8 +454,8 @@ def _kind_30(case: Case) -> Drawn | None:
     if not former:
         return None
     name = case.rng.choice(former)
-    called = hr._mention(case, name)
-    step = hr._search(name, called, found=False)
+    called = hr.mention_of(case, name)
+    step = hr.search_step(name, called, found=False)
     ask = case.rng.choice(("manager_email", "manager_name", "employee_id"))
     slots = {"name": called, "who": called}
     return Drawn(ask, slots, "not_found", (step,), ({"fact": "not_found"},), called, None, "not_found", (LEAVE, ORG))
