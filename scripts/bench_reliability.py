@@ -10,10 +10,13 @@ from __future__ import annotations
 
 import argparse
 import builtins
+import io
 import json
+import logging
 import os
 import platform
 import random
+import re
 import resource
 import sys
 import tempfile
@@ -31,16 +34,20 @@ from rich.table import Table
 from data.build import ALL_SHARES, rows
 from data.checks import contains
 from data.oracle import oracle_turn
-from data.schema import OUTCOMES
+from data.schema import OUTCOMES, ROW_IDS, Row
 from env import yaml_strict
 from env.clock import VirtualClock
 from env.contract import ToolContract
 from env.domains import DOMAINS, domain
 from env.domains.hr.world import alias_key
+from env.faults import FaultPlan
 from env.negatives import INJECTIONS, example, injected, refused
 from env.policies import Breaker, BreakerState, CircuitBreaker
 from env.registry import Registry, Tool
+from env.telemetry import JsonLog, Metrics, observe, trace_episodes
 from env.types import ErrorCode, ToolCall, ToolError
+from evaluation.players import Oracle, play
+from evaluation.players import Random as RandomPlayer
 from evaluation.scoring import rubric_of
 from rewards import grounded
 from scripts.check import NOW, fingerprint
@@ -298,6 +305,70 @@ def yaml_loader(divisor: int) -> Figure:
     return tally.figure("R15", "hostile YAML refused in under a second and 100 MB")
 
 
+# --- R17: personal data in logs, metrics and spans
+
+EPISODES = 500
+LEVELS = (logging.DEBUG, logging.INFO, logging.WARNING, logging.ERROR)
+WORD = r"[A-Za-z0-9_.+@-]+"
+
+
+def canaries(row: Row) -> set[str]:
+    """Every name, id and address that an episode of the row may touch."""
+    world: Any = domain("hr").open_world(row.task.world, row.task.now, ROW_IDS)
+    people = world.company.people
+    found = {person.email for person in people} | set(world.ids)
+    return found | {text for person in people for text in person.name.spellings}
+
+
+def leaked(sought: set[str], text: str) -> set[str]:
+    """Those that stand in the text: as a word where they are one, for a number may be part of a time or a hash."""
+    phrases = {canary for canary in sought if not re.fullmatch(WORD, canary)}
+    return (sought & set(re.findall(WORD, text))) | {canary for canary in phrases if canary in text}
+
+
+def watched(played: Callable[[], object], data: bool) -> str:
+    """All that logs at every level, metrics and spans wrote while something was played."""
+    from opentelemetry.sdk.trace import TracerProvider
+    from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+    from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+    from prometheus_client import CollectorRegistry, generate_latest
+
+    exporter, provider, home, text = InMemorySpanExporter(), TracerProvider(), CollectorRegistry(), io.StringIO()
+    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    hr = domain("hr").registry()
+    ours, root = logging.StreamHandler(text), logging.getLogger()
+    level = root.level
+    stops = [trace_episodes(provider.get_tracer("bench")), observe(Metrics(map(hr.contract, hr.names), home))]
+    stops += [observe(JsonLog(data=data, stream=text, level=each)) for each in LEVELS]
+    root.addHandler(ours)
+    root.setLevel(logging.DEBUG)
+    try:
+        played()
+    finally:
+        root.removeHandler(ours)
+        root.setLevel(level)
+        for stop in stops:
+            stop()
+    return "".join(
+        [text.getvalue(), generate_latest(home).decode(), *(span.to_json() for span in exporter.get_finished_spans())]
+    )
+
+
+def personal_data(divisor: int) -> Figure:
+    """Episodes of the perfect and of a random player, with faults, with data asked for and without."""
+    tally = Tally()
+    chosen = list(rows("eval", max(4, EPISODES // divisor), 17))
+    sought = set.union(*map(canaries, chosen))
+    plan = FaultPlan.load(Path(__file__).parents[1] / "configs/faults.yaml")
+    for player in (Oracle(), RandomPlayer(17)):
+        for data in (False, True):
+            written = watched(lambda player=player: [play(row, player, faults=plan) for row in chosen], data)  # type: ignore[misc]
+            found = leaked(sought, written)
+            for canary in sorted(sought):
+                tally.note(canary not in found, f"{player.name}, data {data}: {canary}")
+    return tally.figure("R17", "names, ids, addresses sought in logs, metrics and spans of evaluations")
+
+
 # --- R19: the tool surface
 
 
@@ -419,6 +490,7 @@ MEASURES: dict[str, Measure] = {
     "R8": breaker,
     "R13": injection,
     "R15": yaml_loader,
+    "R17": personal_data,
     "R19": surface,
     "R20": leakage,
     "R26": contracts,

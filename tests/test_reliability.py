@@ -45,6 +45,11 @@ def test_a_breaker_with_an_open_door_is_noticed(monkeypatch: pytest.MonkeyPatch)
     assert bench.breaker(SMALL).broken > 0
 
 
+def test_a_log_that_tells_names_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("env.telemetry.NAMES", ())
+    assert bench.personal_data(SMALL).broken > 0
+
+
 def test_the_command_writes_what_it_measured(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert bench.main(["R15", "R19", "--quick", "--out", str(tmp_path)]) == 0
     written = json.loads((tmp_path / "reliability.json").read_text("utf-8"))

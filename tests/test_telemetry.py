@@ -34,6 +34,7 @@ from env.types import ErrorCode, ToolError
 from eval import main as evaluate
 from evaluation import run as evaluation_run
 from evaluation.players import Oracle, play
+from scripts.bench_reliability import canaries, leaked
 
 Installed = Callable[[Any], None]
 
@@ -336,22 +337,6 @@ def test_what_a_call_names_is_masked_wherever_it_turns_up(install: Installed) ->
     assert found["arguments"] == {"name": MASK}
     assert found["output"] == {"note": f"{MASK} is away until 2026-06-05", "days": 3, "by": {MASK: "yes"}}
     assert failed["message"] == f"business_error: several people: {MASK}, {MASK}"
-
-
-def canaries(row: Row) -> set[str]:
-    """Every name, id and address that an episode of the row may touch."""
-    where = domain("hr")
-    world: Any = where.open_world(row.task.world, row.task.now, "row")
-    people = world.company.people
-    found = {person.email for person in people} | set(world.ids)
-    return found | {text for person in people for text in person.name.spellings}
-
-
-def leaked(sought: set[str], text: str) -> set[str]:
-    """Those that stand in the text: as a word where they are ASCII, for a number may be part of a time or a hash."""
-    words = set(re.findall(r"[A-Za-z0-9_.+@-]+", text))
-    plain = {canary for canary in sought if not canary.isascii() or not re.fullmatch(r"[A-Za-z0-9_.+@-]+", canary)}
-    return (sought & words) | {canary for canary in plain if canary in text}
 
 
 def test_the_search_for_leaks_finds_them() -> None:
