@@ -2,8 +2,8 @@
 
     remove = observe(Metrics(contracts))        # every registry of the process, until remove()
 
-Arguments and results stay out of all of them. A log may be asked to hold them, and then what looks like a secret, an
-e-mail address, an id or a name is masked. Needs the extra: `pip install -e ".[ops]"`.
+Arguments and results stay out of all of them. A log may be asked to hold them, and then texts, ids and secrets are
+masked, but for the texts under keys that one names. Needs the extra: `pip install -e ".[ops]"`.
 """
 
 from __future__ import annotations
@@ -35,6 +35,8 @@ NAMES = ("name", "name_en", "person", "manager", "user", "customer", "owner", "g
 SECRETS = re.compile(r"token|secret|password|passwd|api_?key|authorization|cookie|credential", re.I)
 EMAIL = re.compile(r"[\w.+-]+@[\w-]+(?:\.[\w-]+)+")
 LONG_DIGITS = re.compile(r"(?<!\d)(?!\d{4}-\d\d-\d\d(?!\d))\d{4,}(?!\d)")  # but for the year of a date
+DATE = re.compile(r"\d{4}-\d\d-\d\d")
+WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")  # a key that somebody has declared, most likely
 QUOTED = re.compile(r"'[^']*(?:'|$)|\"[^\"]*(?:\"|$)")  # how messages show a value, which may be cut
 MASK = "***"
 # Of a turn, by how its episode ended there; any other turn made calls.
@@ -45,13 +47,23 @@ ALERT_S = 3.0  # the alert on latency is about this
 class JsonLog:
     """One JSON object per call and line, by structlog.
 
-    data: also write arguments, result and message, masked (see `redacted`). stream: standard error by default.
+    data: also write arguments and output, without their texts (see `redacted`). shown: keys whose texts are wanted all
+    the same, such as {"city"}, and "message" for that of an error; whoever names one vouches for what a model or a tool
+    writes there. stream: standard error by default.
     """
 
-    def __init__(self, *, data: bool = False, stream: TextIO | None = None, level: int = logging.INFO):
+    def __init__(
+        self,
+        *,
+        data: bool = False,
+        shown: Iterable[str] = (),
+        stream: TextIO | None = None,
+        level: int = logging.INFO,
+    ):
         import structlog
 
         self._data = data
+        self._shown = frozenset(shown)
         self._log = structlog.wrap_logger(
             structlog.WriteLogger(stream or sys.stderr),
             processors=[
@@ -79,9 +91,10 @@ class JsonLog:
         if self._data and event.outcome is not None:
             arguments, result = dict(event.outcome.arguments or {}), event.outcome.result
             known = personal([arguments, result.data])
-            fields["arguments"] = redacted(arguments, known=known)
-            fields["output"] = redacted(result.data, known=known)
-            fields["message"] = QUOTED.sub(MASK, redacted(result.message, known=known))
+            fields["arguments"] = redacted(arguments, self._shown, known)
+            fields["output"] = redacted(result.data, self._shown, known)
+            if "message" in self._shown:
+                fields["message"] = QUOTED.sub(MASK, _text(result.message, known))
         if event.error is not None:  # a bug of ours: where it happened, and not what it was about
             fields["traceback"] = places(event.error)
         (self._log.info if event.status == "success" else self._log.warning)("tool_call", **fields)
@@ -286,19 +299,26 @@ def _follow(episode: Episode, tracer: Tracer) -> None:
     episode.play, episode.truncate = play, truncate  # type: ignore[method-assign]
 
 
-def redacted(value: JSON, key: str = "", known: Set[str] | None = None) -> JSON:
-    """A copy in which secrets, e-mail addresses, ids and names are masked; dates and short numbers stay.
+def redacted(value: JSON, shown: Set[str] = frozenset(), known: Set[str] | None = None, key: str = "") -> JSON:
+    """A copy without texts, for a model or a tool may put anybody's name into any of them: what stays are dates, and
+    numbers that are no ids.
 
-    key: under which the value stands. known: what to mask in texts, too (default: what `personal` finds in it).
+    shown: keys whose texts stay, but for secrets, e-mail addresses, ids, and names that are `known` (default: what
+    `personal` finds). key: under which the value stands.
     """
     known = personal(value, key) if known is None else known
     if isinstance(value, Mapping):
-        return {_text(str(name), known): redacted(inner, str(name), known) for name, inner in value.items()}
+        return {
+            name if WORD.fullmatch(str(name)) and name not in known else MASK: redacted(inner, shown, known, str(name))
+            for name, inner in value.items()
+        }
     if isinstance(value, list | tuple):
-        return [redacted(inner, key, known) for inner in value]
-    if _is_personal(key):
-        return MASK if value is not None else None
-    return _text(value, known) if isinstance(value, str) else value
+        return [redacted(inner, shown, known, key) for inner in value]
+    if value is not None and _is_personal(key):
+        return MASK
+    if not isinstance(value, str) or DATE.fullmatch(value):
+        return value
+    return _text(value, known) if key in shown else MASK
 
 
 def personal(value: JSON, key: str = "") -> set[str]:

@@ -310,18 +310,25 @@ def test_what_is_masked_and_what_stays() -> None:
     given = {
         "emp_id": "1001", "name": "张三", "note": "ask zhang.san@corp.example about 56982", "api_key": "k",
         "start_date": "2026-06-01", "days": 2.5, "matches": [{"manager": {"email": "a@b.example"}, "title": "经理"}],
-        "nothing": None, "Authorization": "Bearer x",
+        "nothing": None, "Authorization": "Bearer x", "badge_id": 77, "half": False, "李四": 1,
     }  # fmt: skip
-    assert redacted(given) == {
-        "emp_id": MASK, "name": MASK, "note": f"ask {MASK} about {MASK}", "api_key": MASK,
-        "start_date": "2026-06-01", "days": 2.5, "matches": [{"manager": {"email": MASK}, "title": "经理"}],
-        "nothing": None, "Authorization": MASK,
+    masked = {
+        "emp_id": MASK, "name": MASK, "note": MASK, "api_key": MASK,
+        "start_date": "2026-06-01", "days": 2.5, "matches": [{"manager": {"email": MASK}, "title": MASK}],
+        "nothing": None, "Authorization": MASK, "badge_id": MASK, "half": False, MASK: 1,
     }  # fmt: skip
+    assert redacted(given) == masked
+    wanted = redacted(given, {"note", "title", "name", "api_key"})
+    assert wanted == {
+        **masked,
+        "note": f"ask {MASK} about {MASK}",
+        "matches": [{"manager": {"email": MASK}, "title": "经理"}],
+    }
 
 
 def test_what_a_call_names_is_masked_wherever_it_turns_up(install: Installed) -> None:
     stream = io.StringIO()
-    install(JsonLog(data=True, stream=stream))
+    install(JsonLog(data=True, shown={"note", "message"}, stream=stream))
     contract = domain("hr").registry().contract("mcp_employee_search")
     free = dataclasses.replace(contract, output_schema={"type": "object"})
 
@@ -335,7 +342,7 @@ def test_what_a_call_names_is_masked_wherever_it_turns_up(install: Installed) ->
     registry.tool_call("mcp_employee_search", name="李四")
     found, failed = lines(stream)
     assert found["arguments"] == {"name": MASK}
-    assert found["output"] == {"note": f"{MASK} is away until 2026-06-05", "days": 3, "by": {MASK: "yes"}}
+    assert found["output"] == {"note": f"{MASK} is away until 2026-06-05", "days": 3, "by": {MASK: MASK}}
     assert failed["message"] == f"business_error: several people: {MASK}, {MASK}"
 
 
