@@ -180,7 +180,7 @@ def hang_or_not(world: object, hang: bool) -> dict[str, Any]:
 
 def hung(divisor: int) -> Figure:
     """Hung calls among healthy ones, from eight threads: all end in time, and no process or thread is left."""
-    import psutil
+    import psutil  # type: ignore[import-untyped]
 
     tally = Tally()
     with tempfile.TemporaryDirectory() as folder:
@@ -412,7 +412,7 @@ def leakage(divisor: int) -> Figure:
 
 def contracts(divisor: int) -> Figure:
     """Valid inputs accepted, broken ones refused with a code, outputs kept to, verdicts equal to jsonschema's."""
-    from jsonschema import Draft202012Validator, FormatChecker
+    from jsonschema import Draft202012Validator, FormatChecker  # type: ignore[import-untyped]
 
     rng, tally = random.Random(4), Tally()
     for name in DOMAINS:
