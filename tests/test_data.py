@@ -395,7 +395,7 @@ CORRUPTIONS: dict[str, tuple[str | bytes, int | str, str]] = {
     "unknown domain": (put("task.domain", "hrr"), "domain", "expected one of hr"),
     "now without offset": (put("task.now", "2026-06-03T10:00:00"), "now", "ISO date-time with offset"),
     "now as a word": (put("task.now", "today"), "now", "ISO date-time with offset, got 'today'"),
-    "subject as text": (put("task.subject", "3"), "subject", "expected an integer or null, got '3'"),
+    "subject as text": (put("task.subject", "3"), "subject", "an object of integers or null, got '3'"),
     "nobody asked about": (put("task.subject", None), "subject", "is none of none, not_found, ask, refuse"),
     "mention as number": (put("task.mention", 7), "mention", "expected text or null, got 7"),
     "two dates": (put("task.period", ["today", "2026-06-03"]), "period", "[name, first day, last day] or null"),
