@@ -132,6 +132,7 @@ def test_a_reward_for_success_alone_cannot_be_gamed() -> None:
     assert not findings(tally(("S L O → right", 1.0), ("S → cut", 0.0), ("L O → right", 0.0), ("→ empty", 0.0))).open
 
 
+@pytest.mark.slow
 def test_a_repair_may_pay_and_a_repeat_may_not() -> None:
     assert not findings(search("grounded", 4, 1)).broken
     week = [judge(plan(text)).outcome for text in ("S L L:week → cut", "S L L:week L → cut")]

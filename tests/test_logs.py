@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 
+import pytest
+
 from data.build import rows
 from data.logs import HABITS, NOBODY, Logged
 from env.types import Trajectory
@@ -25,6 +27,7 @@ def logged(count: int) -> list[tuple[str, str, Trajectory, bool]]:
     return made
 
 
+@pytest.mark.slow
 def test_each_ask_is_got_wrong_as_often_as_its_habits_say() -> None:
     right, all_of = Counter[str](), Counter[str]()
     for ask, _, _, success in logged(2500):

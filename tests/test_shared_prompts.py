@@ -81,3 +81,20 @@ def test_each_prompt_is_fed_once() -> None:
     made.model.embed_tokens.register_forward_hook(lambda _, inputs, __: fed.append(tuple(inputs[0].shape)))
     with_shared_prompts(made, *batch([0, 0, 1, 0, 1], 9), COMPLETION)
     assert fed == [(2, 8), (5, COMPLETION + 1)]
+
+
+def test_the_gradient_is_the_same_to_the_last_bit_every_time() -> None:
+    """Or a resumed run would not be the run that was cut."""
+    made, threads = model(), torch.get_num_threads()
+    ids, mask = batch([row % 3 for row in range(48)], 200)
+    torch.set_num_threads(4)
+    try:
+        found = []
+        for _ in range(8):
+            made.zero_grad()
+            with_shared_prompts(made, ids, mask, COMPLETION).log_probs.sum().backward()
+            found.append([parameter.grad.clone() for parameter in made.parameters() if parameter.grad is not None])
+    finally:
+        torch.set_num_threads(threads)
+    for other in found[1:]:
+        assert all(torch.equal(first, again) for first, again in zip(found[0], other, strict=True))

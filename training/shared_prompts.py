@@ -29,7 +29,8 @@ def with_shared_prompts(model: Any, input_ids: torch.Tensor, attention_mask: tor
         ids, mask = distinct.unbind(1)
         model(input_ids=ids, attention_mask=mask, past_key_values=cache, use_cache=True, logits_to_keep=1)
         for layer in cache.layers:
-            layer.keys, layer.values = layer.keys[owner], layer.values[owner]
+            # Not keys[owner]: its gradient is summed by atomic adds, in another order every time.
+            layer.keys, layer.values = layer.keys.index_select(0, owner), layer.values.index_select(0, owner)
     block = input_ids[:, start:]
     labels = block.masked_fill(attention_mask[:, start:] == 0, NOT_SCORED)
     return model(
