@@ -224,6 +224,7 @@ def test_hostile_payloads_arrive_as_they_are(shared: Sandbox, text: str) -> None
     assert shared.score(payload).value == float(len(payload))
 
 
+@pytest.mark.slow
 def test_nothing_is_left_behind(write: Write) -> None:
     sandbox = Sandbox(write(body("while True: pass")), wall_seconds=0.2)
     assert sandbox.score("{}").value is None
