@@ -43,8 +43,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         "--sft_steps",
         type=int,
         nargs="+",
-        default=[4000],
-        help="SFT up to these steps in turn; the learning rate falls towards the end of each (default: 4000)",
+        default=[4600],
+        help="SFT up to these steps in turn; the learning rate falls towards the end of each (default: 4600)",
     )
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args(argv)
