@@ -23,6 +23,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from data.schema import Row
 from env.faults import FaultPlan
+from env.surface import Surface
 from evaluation import players, run
 from evaluation.console import print_comparison, print_summary
 from evaluation.record import Record
@@ -57,6 +58,7 @@ def _evaluate(asked: argparse.Namespace, command: str) -> int:
         asked.temperature,
         players.MAX_TURNS,
         str(asked.faults or ""),
+        str(_surface(asked)),
     )
     episodes = _model_episodes(asked) if asked.model else _scripted_episodes(asked)
     with _metrics(asked.metrics_port):
@@ -91,8 +93,8 @@ Play = Callable[[list[Row]], Episodes]
 
 def _scripted_episodes(asked: argparse.Namespace) -> Play:
     player = players.by_name(asked.policy, asked.seed)
-    plan = _fault_plan(asked)
-    return lambda rows: ((row, players.play(row, player, faults=plan), 0) for row in rows)
+    plan, surface = _fault_plan(asked), _surface(asked)
+    return lambda rows: ((row, players.play(row, player, faults=plan, surface=surface), 0) for row in rows)
 
 
 @contextmanager
@@ -119,6 +121,11 @@ def _fault_plan(asked: argparse.Namespace) -> FaultPlan | None:
         raise Refused(f"--faults: {error}") from error
 
 
+def _surface(asked: argparse.Namespace) -> Surface:
+    names = filter(None, asked.tools.replace(" ", "").split(","))
+    return Surface(tuple(names), asked.tools_top_k, asked.plan_tool)
+
+
 def _model_episodes(asked: argparse.Namespace) -> Play:
     """torch is imported here, after everything cheap has been checked."""
     run.check_model_folder(asked.model)
@@ -135,6 +142,7 @@ def _model_episodes(asked: argparse.Namespace) -> Play:
             max_turns=players.MAX_TURNS,
             batch_size=asked.batch_size,
             faults=plan,
+            surface=_surface(asked),
             progress=lambda done: None,  # the bar counts the episodes that have been recorded
         ),
     )
@@ -183,6 +191,13 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--faults", type=Path, metavar="FILE", help="tool faults to meet, such as configs/faults.yaml (default: none)"
     )
+    parser.add_argument(
+        "--tools", default="", metavar="NAMES", help="offer these only, with commas between (default: all)"
+    )
+    parser.add_argument(
+        "--tools_top_k", type=_positive, default=0, metavar="K", help="offer the K tools nearest to each question"
+    )
+    parser.add_argument("--plan_tool", action="store_true", help="also offer run_plan: several tools in one call")
     parser.add_argument("--temperature", type=_temperature, default=0.0, help="of the model; 0, the default, is greedy")
     parser.add_argument(
         "--metrics_port",

@@ -13,6 +13,7 @@ from typing import Any
 
 from data.schema import Task
 from env.episode import PERIODS, Episode, period_line
+from env.planning import NAME as PLAN_TOOL
 from env.provenance import nodes
 
 PLACE = re.compile(r"\{(\w+)\.([\w.]+)\}")  # {step.member} in a reply, or {step.member.of_it}
@@ -53,7 +54,10 @@ def oracle_turn(task: Task, episode: Episode) -> str:
     """The text of the next turn: one call while the rubric has steps left, then the answer.
 
     A call that failed is tried once more; after that, or where a result lacks what the next call needs, it says so.
+    Where `run_plan` is offered, several calls of different tools are one plan.
     """
+    if episode.plans and (text := _plan_turn(task, episode)):
+        return text
     shown = [step for step in episode.steps if step.result.ok]
     if len(shown) == len(task.rubric["steps"]):
         return answer_text(task, [step.result.data for step in shown])
@@ -64,6 +68,22 @@ def oracle_turn(task: Task, episode: Episode) -> str:
         return thought(task, step["tool"]) + call_text(step["tool"], step_arguments(task, step, episode))
     except LookupError:
         return GIVE_UP[task.language]
+
+
+def _plan_turn(task: Task, episode: Episode) -> str:
+    """All calls as one plan, then the answer; "" where a plan cannot do it, or has failed."""
+    steps = task.rubric["steps"]
+    tools = [step["tool"] for step in steps]
+    if len(steps) < 2 or len(set(tools)) < len(tools):
+        return ""
+    if not episode.steps:
+        inputs: dict[str, Any] = {}
+        for step in steps:
+            given = {name: rule for name, rule in step["arguments"].items() if rule.get("from") != "result"}
+            inputs |= step_arguments(task, {"arguments": given}, episode)
+        return call_text(PLAN_TOOL, {"goals": tools, "inputs": inputs})
+    shown = {step.name: step.result.data for step in episode.steps if step.result.ok}
+    return answer_text(task, [shown[tool] for tool in tools]) if shown.keys() >= set(tools) else ""
 
 
 def thought(task: Task, tool: str) -> str:

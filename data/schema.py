@@ -14,10 +14,12 @@ from typing import Any
 from env.domains import domain, known
 from env.episode import Episode
 from env.faults import FaultPlan
+from env.surface import Surface
 
 OUTCOMES = ("none", "not_found", "ask", "refuse")  # references of tasks whose right end is not an id
 LANGUAGES = ("zh", "en")
 SPLITS = ("train", "eval")
+ALL_TOOLS = Surface()
 ROW_IDS = "row"  # the seed with which a row's own ids, and so its reference_output, were drawn
 
 
@@ -76,8 +78,13 @@ class Row:
         """One line of JSON, the same bytes for equal rows."""
         return json.dumps(asdict(self), ensure_ascii=False, separators=(",", ":"))
 
-    def open(self, ids: str = ROW_IDS, max_turns: int = 6, faults: FaultPlan | None = None) -> Episode:
-        """A fresh episode. ids: seed of the employee ids; the default gives the ones of `reference_output`."""
+    def open(
+        self, ids: str = ROW_IDS, max_turns: int = 6, faults: FaultPlan | None = None, surface: Surface = ALL_TOOLS
+    ) -> Episode:
+        """A fresh episode. ids: seed of the employee ids; the default gives the ones of `reference_output`.
+
+        Raises ValueError where the surface names a tool that the domain has not.
+        """
         where = domain(self.task.domain)
         world = where.open_world(self.task.world, self.task.now, ids)
         reference = self.reference_output
@@ -87,14 +94,19 @@ class Row:
         elif subject is not None:
             roles = {role: where.reference(world, index) for role, index in subject.items()}
             reference = json.dumps(roles, separators=(",", ":"))
+        registry = where.registry().bind(
+            world, faults=faults.for_episode(f"{self.task.id}/{ids}") if faults else None, now=self.task.now
+        )
+        offered, planner = surface.offer(registry, self.input)
         return Episode(
             self.input,
             reference,
-            where.registry().bind(world, faults=faults.for_episode(f"{self.task.id}/{ids}") if faults else None),
+            offered,
             language=self.task.language,
             now=self.task.now,
             max_turns=max_turns,
             meta={"row": self.task.id, "kind": self.task.kind, "language": self.task.language, "ids": ids},
+            planner=planner,
         )
 
 

@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import date
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -76,10 +77,16 @@ class ToolContract:
     compensate: str | None = None  # the tool that undoes a call of this one
     policies: Policies = NO_POLICIES
     transport: Transport = LOCAL
+    _has_ids: bool = field(init=False, repr=False, compare=False)  # most schemas need none of these walks
+    _fills_input: bool = field(init=False, repr=False, compare=False)
+    _fills_output: bool = field(init=False, repr=False, compare=False)
     _input: Draft202012Validator = field(init=False, repr=False, compare=False)
     _output: Draft202012Validator = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "_has_ids", _anywhere(self.input_schema, lambda each: each.get("x-kind") == "id"))
+        object.__setattr__(self, "_fills_input", _anywhere(self.input_schema, _is_filled))
+        object.__setattr__(self, "_fills_output", _anywhere(self.output_schema, lambda each: "default" in each))
         object.__setattr__(self, "_input", _compiled(self.input_schema))
         object.__setattr__(self, "_output", _compiled(self.output_schema))
 
@@ -112,21 +119,25 @@ class ToolContract:
         Raises ToolError(INVALID_ARGUMENTS) with a detail from which a model can repair the call.
         """
         given = _argument_values(arguments)
-        _ids_to_text(self.input_schema, given)
+        if self._has_ids:
+            _ids_to_text(self.input_schema, given)
         if not self._input.is_valid(given):
             raise ToolError(ErrorCode.INVALID_ARGUMENTS, _problems(self._input, self.input_schema, given, "argument"))
-        _fill(self.input_schema, given)
+        if self._fills_input:
+            _fill(self.input_schema, given)
         return given
 
     def check_output(self, data: JSON) -> JSON:
         """A copy of what the tool returned, so that no later change of its world reaches a finished step.
 
-        Raises ToolError(OUTPUT_INVALID).
+        Members that are missing get the default that the schema names for them. Raises ToolError(OUTPUT_INVALID).
         """
         try:
             copied = json_copy(data)
         except ValueError as error:
             raise ToolError(ErrorCode.OUTPUT_INVALID, f"output {error}") from error
+        if self._fills_output:
+            _fill_defaults(self.output_schema, copied)
         if not self._output.is_valid(copied):
             raise ToolError(ErrorCode.OUTPUT_INVALID, _problems(self._output, self.output_schema, copied, "field"))
         return copied
@@ -145,35 +156,38 @@ def json_copy(value: JSON) -> JSON:
     Raises ValueError for anything else, and beyond MAX_DEPTH, MAX_VALUES or MAX_NUMBER: what is accepted here can be
     walked recursively, stored in a database and written as UTF-8.
     """
-    left = MAX_VALUES
+    return _copied(value, 0, [MAX_VALUES - 1]) if type(value) in _NESTING else _checked_scalar(value)
 
-    def copy(value: JSON, depth: int) -> JSON:
-        nonlocal left
-        left -= 1
-        if left < 0 or depth > MAX_DEPTH:
-            raise ValueError(f"has more than {MAX_DEPTH} levels or {MAX_VALUES} values")
-        kind = type(value)
-        if kind is dict:
-            return {_checked_key(key): copy(item, depth + 1) for key, item in value.items()}
-        if kind is list:
-            return [copy(item, depth + 1) for item in value]
-        return _checked_scalar(value)
 
-    return copy(value, 0)
+_NESTING = (dict, list)
+
+
+def _copied(value: JSON, depth: int, left: list[int]) -> JSON:
+    """A dict or a list. left: how many values may follow, the one member; every call of a tool passes here thrice."""
+    left[0] -= len(value)
+    if left[0] < 0 or (depth == MAX_DEPTH and value):
+        raise ValueError(f"has more than {MAX_DEPTH} levels or {MAX_VALUES} values")
+    if type(value) is list:
+        return [_copied(item, depth + 1, left) if type(item) in _NESTING else _checked_scalar(item) for item in value]
+    return {
+        _checked_key(key): _copied(item, depth + 1, left) if type(item) in _NESTING else _checked_scalar(item)
+        for key, item in value.items()
+    }
 
 
 def _checked_key(key: object) -> str:
     if type(key) is not str:
         raise ValueError(f"has a key that is not text: {shown(str(key))}")
-    _checked_scalar(key)
+    if not key.isascii():
+        _checked_scalar(key)
     return key
 
 
 def _checked_scalar(value: JSON) -> JSON:
     kind = type(value)
     if kind is str:
-        if not value.isascii() and any("\ud800" <= character <= "\udfff" for character in value):
-            raise ValueError("has text that is not Unicode (a lone surrogate)")
+        if not value.isascii():
+            _check_unicode(value)
         return value
     if value is None or kind is bool:
         return value
@@ -182,6 +196,13 @@ def _checked_scalar(value: JSON) -> JSON:
     if not abs(value) < MAX_NUMBER:  # negated so that nan is refused as well
         raise ValueError("has a number out of range (64 bits)")
     return value
+
+
+def _check_unicode(text: str) -> None:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise ValueError("has text that is not Unicode (a lone surrogate)") from None
 
 
 def shown(value: JSON) -> str:
@@ -230,10 +251,30 @@ def _fill(schema: Schema, value: JSON) -> None:
         if isinstance(value[key], float) and _is_integer(inner) and value[key].is_integer():
             value[key] = int(value[key])
         _fill(inner, value[key])
+    _add_missing(schema, value)
+
+
+def _fill_defaults(schema: Schema, value: JSON) -> None:
+    """In place, before validation, wherever the shape is already right."""
+    for key, inner in _parts(schema, value):
+        _fill_defaults(inner, value[key])
+    _add_missing(schema, value)
+
+
+def _add_missing(schema: Schema, value: JSON) -> None:
     if isinstance(value, dict):
         for name, inner in schema.get("properties", {}).items():
             if name not in value and "default" in inner:
                 value[name] = json_copy(inner["default"])
+
+
+def _is_filled(schema: Schema) -> bool:
+    return "default" in schema or _is_integer(schema)
+
+
+def _anywhere(schema: Schema, holds: Callable[[Schema], bool]) -> bool:
+    """Whether a schema or one of those in its properties and items is such."""
+    return any(holds(each) for _, each in _subschemas(schema, ()))
 
 
 def _is_integer(schema: Schema) -> bool:
@@ -257,6 +298,7 @@ _MASK = "\x00"  # stands for the value in jsonschema-rs's messages, until it is 
 _FORMATS = {"date": "a date (YYYY-MM-DD)", "date-time": "a date and time (2026-06-01T09:00:00+08:00)"}
 
 
+@lru_cache(maxsize=4096)  # jsonschema-rs asks for every date of every call
 def _is_date(text: str) -> bool:
     if len(text) != 10 or not text.isascii() or text[4] != "-" or text[7] != "-":  # fromisoformat also reads 20230101
         return False

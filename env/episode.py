@@ -11,8 +11,10 @@ from datetime import date, datetime, timedelta
 from typing import Any
 
 from env.parsing import Attempt, parse
-from env.registry import Registry
+from env.planning import Planner
+from env.registry import Outcome, Registry
 from env.types import (
+    JSON,
     AttemptStatus,
     ErrorCode,
     Step,
@@ -68,7 +70,10 @@ def watch(watcher: Callable[[Episode], None]) -> Callable[[], None]:
 
 
 class Episode:
-    """registry: already bound to the episode's world. max_turns: model calls until the episode counts as truncated."""
+    """registry: already bound to the episode's world. max_turns: model calls until the episode counts as truncated.
+
+    planner: where `run_plan` is among the tools, who runs it.
+    """
 
     def __init__(
         self,
@@ -80,6 +85,7 @@ class Episode:
         now: str,
         max_turns: int = 6,
         meta: Mapping[str, Any] | None = None,
+        planner: Planner | None = None,
     ):
         if max_turns < 1:
             raise ValueError(f"max_turns must be at least 1, got {max_turns}")
@@ -92,6 +98,7 @@ class Episode:
             {"role": "user", "content": query},
         ]
         self._registry = registry
+        self._planner = planner
         self._turns: list[Turn] = []
         self._steps: list[Step] = []
         self._answer: str | None = None
@@ -103,6 +110,11 @@ class Episode:
     def tools(self) -> list[dict[str, Any]]:
         """The declared tools as the model sees them, from the contracts."""
         return self._registry.catalogue()
+
+    @property
+    def plans(self) -> bool:
+        """Whether `run_plan` is among the tools."""
+        return self._planner is not None
 
     @property
     def stop(self) -> StopReason | None:
@@ -127,7 +139,12 @@ class Episode:
         if not parsed.attempts:
             self._answer, self._stop = parsed.prose, StopReason.ANSWERED
             return None
-        steps = [self._run(index, call, attempt) for call, attempt in enumerate(parsed.attempts)]
+        steps: list[Step] = []
+        texts = []
+        for call, attempt in enumerate(parsed.attempts):
+            made, text = self._run(index, len(steps), attempt, call < MAX_CALLS_PER_TURN)
+            steps += made
+            texts.append(text)
         self._steps += steps
         if any(step.result.code is not None and step.result.code.infrastructure for step in steps):
             self._stop = StopReason.INFRASTRUCTURE
@@ -135,7 +152,7 @@ class Episode:
         if len(self._turns) >= self.max_turns:
             self._stop = StopReason.TURN_LIMIT
             return None
-        return [step.result.text() for step in steps]
+        return texts
 
     def truncate(self, text: str | None = None) -> None:
         """End for want of tokens. text: an unfinished turn, kept in the record; its calls are not run."""
@@ -159,14 +176,27 @@ class Episode:
             meta=self.meta,
         )
 
-    def _run(self, turn: int, call: int, attempt: Attempt) -> Step:
+    def _run(self, turn: int, call: int, attempt: Attempt, allowed: bool) -> tuple[list[Step], str]:
+        """The steps of one attempt (several where it was a plan that ran), and what the model is told of it."""
         given = attempt.arguments if attempt.arguments is not None else attempt.raw
+        outcome = self._outcome(attempt, allowed)
+        text = outcome.result.text()
+        if self._planner and (planned := self._planner.taken()):
+            made = enumerate(planned, call)
+            return [
+                _step(turn, at, attempt.status, each.call.name, each.call.arguments, each.outcome) for at, each in made
+            ], text
+        return [_step(turn, call, attempt.status, attempt.name, given, outcome)], text
+
+    def _outcome(self, attempt: Attempt, allowed: bool) -> Outcome:
         if attempt.status is not AttemptStatus.OK:
-            result = ToolResult.error(ErrorCode.INVALID_ARGUMENTS, f"the call was not run: {attempt.detail}")
-            return Step(turn, call, attempt.status, attempt.name, given, None, result)
-        if call >= MAX_CALLS_PER_TURN:
+            detail = f"the call was not run: {attempt.detail}"
+            return Outcome(None, ToolResult.error(ErrorCode.INVALID_ARGUMENTS, detail))
+        if not allowed:
             detail = f"at most {MAX_CALLS_PER_TURN} calls in one message; this one was not run"
-            result = ToolResult.error(ErrorCode.BUSINESS_ERROR, detail)
-            return Step(turn, call, attempt.status, attempt.name, given, None, result)
-        outcome = self._registry.call(ToolCall(attempt.name, attempt.arguments or {}))
-        return Step(turn, call, attempt.status, attempt.name, given, outcome.arguments, outcome.result)
+            return Outcome(None, ToolResult.error(ErrorCode.BUSINESS_ERROR, detail))
+        return self._registry.call(ToolCall(attempt.name, attempt.arguments or {}))
+
+
+def _step(turn: int, call: int, status: AttemptStatus, name: str, given: JSON, outcome: Outcome) -> Step:
+    return Step(turn, call, status, name, given, outcome.arguments, outcome.result)

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from dataclasses import dataclass
 from graphlib import CycleError, TopologicalSorter
 
 from env.contract import ToolContract
+from env.provenance import nodes
 from env.types import JSON, ToolResult
 
 Call = Callable[[str, dict[str, JSON]], ToolResult]  # tool, arguments -> envelope
@@ -36,12 +38,16 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """What came of a plan. results: by tool, in the order in which they came. undone: tools that were compensated."""
+    """What came of a plan. results: by tool, in the order in which they came. undone: tools that were compensated.
+
+    failed: the tool that stopped it. reason: what its result lacks, "" where the call itself failed.
+    """
 
     results: Mapping[str, ToolResult]
     known: Mapping[str, JSON]
     failed: str | None
     undone: tuple[str, ...]
+    reason: str = ""
 
 
 class ToolGraph:
@@ -99,23 +105,40 @@ class ToolGraph:
     ) -> Run:
         """Execute the plan for `goals`. inputs: the known values by name. arguments: builds a tool's arguments.
 
-        Independent tools of a stage run at the same time. After a failure nothing new starts, and the finished tools
-        that name a `compensate` tool are undone in reverse order. A result's members become known values by name.
+        Independent tools of a stage run at the same time, with one thread one after the other in the caller's. After a
+        failure nothing new starts, and the finished tools that name a `compensate` tool are undone in reverse order. A
+        value that a later tool requires is read from the result that gives it, see `value_in`; a result that lacks it,
+        or has several, is a failure too.
         """
         plan, known = self.plan(goals, inputs), dict(inputs)
+        needed = {value for tool in plan.order for value in self.contracts[tool].requires}
         results: dict[str, ToolResult] = {}
-        failed: str | None = None
-        with ThreadPoolExecutor(threads) as pool:
+        failed, reason = None, ""
+        with ExitStack() as stack:
+            at_once = stack.enter_context(ThreadPoolExecutor(threads)).map if threads > 1 else map
             for stage in plan.stages:
                 given = [arguments(self.contracts[tool], known) for tool in stage]
-                for tool, result in zip(stage, pool.map(call, stage, given), strict=True):
+                for tool, result in zip(stage, at_once(call, stage, given), strict=True):
                     results[tool] = result
-                    failed = failed or (None if result.ok else tool)
-                    known |= _values(self.contracts[tool], result)
+                    lacks = self._learn(tool, result, inputs, known, needed) if result.ok else ""
+                    if failed is None and (lacks or not result.ok):
+                        failed, reason = tool, lacks
                 if failed:
                     break
         undone = self._undo(results, known, call, arguments) if failed else ()
-        return Run(results, known, failed, undone)
+        return Run(results, known, failed, undone, reason)
+
+    def _learn(
+        self, tool: str, result: ToolResult, inputs: Mapping[str, JSON], known: dict[str, JSON], needed: Collection[str]
+    ) -> str:
+        """Put what a result makes known into `known`; returns what it lacks."""
+        for name in self.contracts[tool].produces:
+            try:
+                known[name] = value_in(result.data, name, inputs)
+            except LookupError as error:
+                if name in needed and name not in inputs:
+                    return str(error.args[0])
+        return ""
 
     def _undo(
         self, results: Mapping[str, ToolResult], known: Mapping[str, JSON], call: Call, arguments: Arguments
@@ -170,10 +193,19 @@ def _orders(before: Mapping[str, set[str]], done: tuple[str, ...]) -> Iterator[t
             yield from _orders(before, (*done, tool))
 
 
-def _values(contract: ToolContract, result: ToolResult) -> dict[str, JSON]:
-    """What a result makes known: its members, and under the name of a produced value what stands there."""
-    if not result.ok or not isinstance(result.data, dict):
-        return {}
-    return {name: value for name, value in result.data.items() if name in contract.produces} or {
-        name: result.data for name in contract.produces
-    }
+def value_in(data: JSON, name: str, inputs: Mapping[str, JSON]) -> JSON:
+    """The value that a result gives under `name`: a member of its own, else the one that stands anywhere inside.
+
+    Of several objects with such a member those count whose other members agree with the inputs, if there are any: of
+    three holdings, the one with the symbol asked for. Raises LookupError for none, and for several different values.
+    """
+    if isinstance(data, dict) and name in data:
+        return data[name]
+    objects = [value for _, value in nodes(data) if isinstance(value, dict) and name in value]
+    agreeing = [each for each in objects if any(each.get(key) == given for key, given in inputs.items())]
+    values = list({repr(each[name]): each[name] for each in agreeing or objects}.values())
+    if len(values) == 1:
+        return values[0]
+    if not values:
+        raise LookupError(f"its result has no {name}")
+    raise LookupError(f"its result has several {name}; give the right one, or ask which is meant")

@@ -10,13 +10,15 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from math import isfinite
 
-from env.types import JSON, Step, Trajectory
+from env.types import JSON, Step, Trajectory, Turn
 
 ID_KEY = "emp_id"
+PLAN = "plan"  # in a result's metadata: the stage of the plan that made the call, from 0
+MAX_STAGE = 63
 _MAX_BITS = 64  # a longer integer is no id, and Python may refuse to write it as text
 
 
@@ -129,6 +131,40 @@ def provenance(trajectory: Trajectory, value: JSON, turn: int, seen: Mapping[str
     if in_text(text, trajectory.query):
         return Provenance(Origin.QUERY)
     return Provenance(Origin.NOWHERE) if index is None else Provenance(Origin.NOT_YET_SEEN, index)
+
+
+@dataclass(frozen=True, slots=True)
+class Unfolded:
+    """A trajectory in which each stage of a plan is a turn. turns: for each turn index, the one that it was before."""
+
+    trajectory: Trajectory
+    turns: tuple[int, ...]
+
+
+def unfolded(trajectory: Trajectory) -> Unfolded | None:
+    """Stages of plans as turns of their own, for a plan passes on what its earlier stages found; None without plans.
+
+    The first stage keeps the turn's text; the answer's turn comes last as before.
+    """
+    if not any(PLAN in step.result.metadata for step in trajectory.steps):
+        return None
+    called = {step.turn for step in trajectory.steps} | {turn.index for turn in trajectory.turns}
+    first: dict[int, int] = {}
+    was: list[int] = []
+    for turn in sorted(called):
+        first[turn] = len(was)
+        was += [turn] * (1 + max((_stage(step) for step in trajectory.steps_of(turn)), default=0))
+    texts = {first[turn.index]: turn for turn in trajectory.turns}
+    turns = tuple(replace(texts[at], index=at) if at in texts else Turn(at, "") for at in range(len(was)))
+    steps = [replace(step, turn=first[step.turn] + _stage(step)) for step in trajectory.steps]
+    steps.sort(key=lambda step: step.turn)
+    flat = replace(trajectory, turns=turns if trajectory.turns else (), steps=tuple(steps))
+    return Unfolded(flat, tuple(was))
+
+
+def _stage(step: Step) -> int:
+    stage = step.result.metadata.get(PLAN)
+    return stage if type(stage) is int and 0 <= stage <= MAX_STAGE else 0
 
 
 def in_text(value: str, text: str) -> bool:

@@ -18,6 +18,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
 from pathlib import Path
 from types import ModuleType
 from typing import Any, TypeVar
@@ -132,7 +133,9 @@ class Registry:
         self._failed: Counter[str] = Counter()  # calls by name and arguments, since `bind`
         self._callers: Mapping[str, Caller] = {}
         self._faults: Faults | None = None
+        self._now: datetime | None = None
         self._trace_id = ""
+        self._span = 0  # the last one of the trace; those that follow count up from a random number
 
     @classmethod
     def load_tools_from_directory(
@@ -180,6 +183,13 @@ class Registry:
         fewer._tools = {name: tool for name, tool in self._tools.items() if name in wanted}
         return fewer
 
+    def joined(self, tool: Tool) -> Registry:
+        """The same registry with one tool more. Raises ContractError for a name that is taken."""
+        more = copy.copy(self)
+        more._tools = dict(self._tools)
+        more._add(tool)
+        return more
+
     def rerouted(self, transports: Mapping[str, Transport]) -> Registry:
         """The same contracts reached another way. transports: by tool name, "*" for all others."""
         moved = copy.copy(self)
@@ -226,12 +236,13 @@ class Registry:
         callers: Mapping[str, Caller] | None = None,
         on_call: Observer | None = None,
         faults: Faults | None = None,
+        now: str = "",
     ) -> Registry:
         """The same tools on one episode's world; whatever a call leaves behind belongs to this copy.
 
         clock: the episode's, for latencies, timeouts, retries, breakers and caches (default: a virtual one). callers:
         how to reach the tools of other transports than local, by kind. on_call: in place of the registry's own.
-        faults: of this episode.
+        faults: of this episode. now: ISO date-time at the clock's start, from which results get their timestamp.
         """
         bound = copy.copy(self)
         bound._on_call = on_call or self._on_call
@@ -242,6 +253,7 @@ class Registry:
         bound._failed = Counter()
         bound._callers = callers or {}
         bound._trace_id = ""
+        bound._now = datetime.fromisoformat(now) if now else None
         return bound
 
     def tool_call(self, name: str, /, **arguments: JSON) -> ToolResult:
@@ -257,27 +269,34 @@ class Registry:
         tool, report = self._tools.get(call.name), Report()
         if not (self._on_call or _OBSERVERS or _AROUND):
             return self._finished(tool, call, report)
-        name = call.name if tool else NOT_REGISTERED
+        if not _AROUND:
+            return self._observed(tool, call, report, self._span_ids())
         with ExitStack() as stack:
-            spans = [stack.enter_context(around(name)) for around in _AROUND]
-            started, began = self._clock(), self._time.now()
-            outcome = self._finished(tool, call, report)
-            event = CallEvent(
-                name,
-                outcome.result.status,
-                outcome.result.code,
-                max(self._clock() - started, self._time.now() - began),
-                report.attempts,
-                report.cached,
-                tool.contract.transport.kind if tool else "local",
-                tuple(report.stages),
-                _output_valid(outcome.result.code, report),
-                outcome,
-                report.error,
-                spans[-1] if spans else self._span_ids(),
-            )
-            for observer in (*_OBSERVERS, *([self._on_call] if self._on_call else [])):
-                observer(event)
+            spans = [stack.enter_context(around(call.name if tool else NOT_REGISTERED)) for around in _AROUND]
+            return self._observed(tool, call, report, spans[-1])
+
+    def _observed(self, tool: Tool | None, call: ToolCall, report: Report, span: SpanIds) -> Outcome:
+        started, began = self._clock(), self._time.now()
+        outcome = self._finished(tool, call, report)
+        result = outcome.result
+        event = CallEvent(
+            call.name if tool else NOT_REGISTERED,
+            result.status,
+            result.code,
+            max(self._clock() - started, self._time.now() - began),
+            report.attempts,
+            report.cached,
+            tool.contract.transport.kind if tool else "local",
+            tuple(report.stages),
+            _output_valid(result.code, report),
+            outcome,
+            report.error,
+            span,
+        )
+        for observer in _OBSERVERS:
+            observer(event)
+        if self._on_call:
+            self._on_call(event)
         return outcome
 
     def _finished(self, tool: Tool | None, call: ToolCall, report: Report) -> Outcome:
@@ -287,8 +306,10 @@ class Registry:
 
     def _span_ids(self) -> SpanIds:
         """Where nobody traces: one trace per binding. From the system, for the seeded random states are not ours."""
-        self._trace_id = self._trace_id or os.urandom(16).hex()
-        return SpanIds(self._trace_id, os.urandom(8).hex())
+        if not self._trace_id:
+            self._trace_id, self._span = os.urandom(16).hex(), int.from_bytes(os.urandom(7))
+        self._span += 1
+        return SpanIds(self._trace_id, f"{self._span:016x}")
 
     def _with_faults(self, outcome: Outcome, already: int) -> Outcome:
         """The faults that this call met, in the result's metadata. already: how many there were before it."""
@@ -317,15 +338,24 @@ class Registry:
         arguments = None
         try:
             arguments = tool.contract.check_arguments(call.arguments)
-            return Outcome(arguments, ToolResult.success(self._data(tool, arguments, report), tool=call.name))
+            data = self._data(tool, arguments, report)
+            return Outcome(arguments, ToolResult.success(data, tool=call.name, **self._origin(tool)))
         except ToolError as error:
-            return Outcome(arguments, ToolResult.error(error.code, error.detail, tool=call.name))
+            told = ToolResult.error(error.code, error.detail, tool=call.name, **self._origin(tool))
+            return Outcome(arguments, told)
         except Exception as error:
             # The one broad except of the core: a bug in one of many tools must void its own episode, visibly, and not
             # end the training run. Only its type and place are told, for the text may hold personal data.
             report.error = error
             log.error("tool %s failed with an exception that is no ToolError: %s", call.name, " > ".join(places(error)))
             return Outcome(arguments, ToolResult.error(ErrorCode.INTERNAL_ERROR, type(error).__name__, tool=call.name))
+
+    def _origin(self, tool: Tool) -> dict[str, str]:
+        """Where a result comes from and when, by the episode's clock; for readers, the model is not shown it."""
+        source = ", ".join(tool.contract.upstream_dependencies) or tool.contract.transport.kind
+        if self._now is None:
+            return {"source": source}
+        return {"source": source, "timestamp": (self._now + timedelta(seconds=self._time.now())).isoformat()}
 
     def _data(self, tool: Tool, arguments: dict[str, JSON], report: Report) -> JSON:
         policies = tool.contract.policies

@@ -12,9 +12,10 @@ from datetime import date, timedelta
 from typing import Any, Protocol
 
 from data.oracle import call_text, oracle_turn
-from data.schema import ROW_IDS, Row
+from data.schema import ALL_TOOLS, ROW_IDS, Row
 from env.episode import Episode
 from env.faults import FaultPlan
+from env.surface import Surface
 from env.types import Trajectory
 
 MAX_TURNS = 6
@@ -73,10 +74,15 @@ class Random:
 
 
 def play(
-    row: Row, player: Player, ids: str = ROW_IDS, max_turns: int = MAX_TURNS, faults: FaultPlan | None = None
+    row: Row,
+    player: Player,
+    ids: str = ROW_IDS,
+    max_turns: int = MAX_TURNS,
+    faults: FaultPlan | None = None,
+    surface: Surface = ALL_TOOLS,
 ) -> Trajectory:
     """One whole episode. ids: seed of the employee ids, see `Row.open`."""
-    episode = row.open(ids, max_turns, faults)
+    episode = row.open(ids, max_turns, faults, surface)
     while not episode.done:
         text = player.reply(row, episode)
         results = episode.play(text) or []

@@ -48,6 +48,7 @@ class Settings:
     temperature: float
     max_turns: int
     faults: str = ""  # file of the faults that the tools were given
+    surface: str = ""  # which tools were offered, "" for all
 
 
 def select_rows(source: Path | None, count: int | None) -> list[Row]:

@@ -24,7 +24,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from env.provenance import Origin, argument_ids, call_arguments, provenance, sightings
+from env.provenance import PLAN, Origin, argument_ids, call_arguments, provenance, sightings
 from env.types import JSON, AttemptStatus, Step, Trajectory
 from rewards.facts import read_text
 from rewards.rubric import STEP_MASS, FactType, Rubric, RubricStep
@@ -129,6 +129,8 @@ def _at_the_end(trajectory: Trajectory, score: Score) -> Failure:
 
 def _unseen_id(step: Step, trajectory: Trajectory, rubric: Rubric) -> str | None:
     """An id of the call that neither the user had given nor an earlier turn had shown."""
+    if step.result.metadata.get(PLAN):
+        return None  # a later stage of a plan, which passed on what its earlier ones had found
     seen = sightings(trajectory)
     for value in sorted(argument_ids(step) - rubric.given):
         if provenance(trajectory, value, step.turn, seen).origin in (Origin.NOWHERE, Origin.NOT_YET_SEEN):

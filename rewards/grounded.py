@@ -45,6 +45,7 @@ from env.provenance import (
     nodes,
     provenance,
     sightings,
+    unfolded,
 )
 from env.types import ErrorCode, Step, StopReason, Trajectory
 from rewards.facts import Evidence, Saying, mentioned, read_results, read_text
@@ -62,7 +63,7 @@ from rewards.rubric import (
     Source,
     fold,
 )
-from rewards.score import Breach, Score, Violation
+from rewards.score import Breach, Score, Violation, folded
 
 WASTED_CALL = 0.02
 FAILURE_CAP = 0.85
@@ -112,9 +113,19 @@ class Reading:
 
 
 def score(trajectory: Trajectory, rubric: Rubric) -> Score | None:
-    """Score one episode; None where its failure is not the model's, which is no reward at all."""
+    """Score one episode; None where its failure is not the model's, which is no reward at all.
+
+    The stages of a plan (`run_plan`) count as turns, since it passes on what earlier ones found; what they earned is
+    their turn's.
+    """
     if _infrastructure(trajectory):
         return None
+    if flat := unfolded(trajectory):
+        return folded(_scored(flat.trajectory, rubric), flat.turns)
+    return _scored(trajectory, rubric)
+
+
+def _scored(trajectory: Trajectory, rubric: Rubric) -> Score:
     turns = _turn_indices(trajectory)
     seen = {pair: sightings(trajectory, *pair) for pair in rubric.derived}
     history = _history(trajectory, rubric, turns, seen)

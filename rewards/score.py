@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
@@ -53,3 +53,16 @@ class Score:
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)
+
+
+def folded(score: Score, turns: Sequence[int]) -> Score:
+    """A score of an unfolded trajectory in terms of the turns that it had. turns: see env.provenance.Unfolded."""
+    own: dict[int, float] = {}
+    for turn, increment in zip(turns, score.increments, strict=True):
+        own[turn] = own.get(turn, 0.0) + increment
+    return replace(
+        score,
+        increments=tuple(own.values()),
+        earned={id: turns[turn] for id, turn in score.earned.items()},
+        violations=tuple(replace(each, turn=turns[each.turn]) for each in score.violations),
+    )

@@ -72,7 +72,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def bound(registry: Registry, **options: Any) -> Registry:
     where = domain("weather")
-    return registry.bind(where.open_world(where.EXAMPLE, NOW, "bench"), **options)
+    return registry.bind(where.open_world(where.EXAMPLE, NOW, "bench"), now=NOW, **options)
 
 
 def uncached() -> Registry:

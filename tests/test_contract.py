@@ -393,3 +393,29 @@ def test_for_model_gives_nothing_away_to_change(toy: ToolContract) -> None:
     before = json.dumps(toy.for_model())
     toy.for_model()["function"]["parameters"]["properties"].clear()
     assert json.dumps(toy.for_model()) == before
+
+
+def test_output_defaults_are_filled_in_on_the_way_out(tmp_path: Path) -> None:
+    """As on the way in: a member that the tool left out gets the default that the output schema names, nested too."""
+    path = written(
+        tmp_path,
+        """
+name: report
+description: A report.
+input_schema: {type: object, additionalProperties: false, properties: {}}
+output_schema:
+  type: object
+  required: [unit, rows]
+  properties:
+    unit: {type: string, default: CNY}
+    rows:
+      type: array
+      items: {type: object, required: [note], properties: {note: {type: string, default: none}}}
+""",
+    )
+    contract = ToolContract.load(path)
+    returned = {"rows": [{}, {"note": "late"}]}
+    assert contract.check_output(returned) == {"rows": [{"note": "none"}, {"note": "late"}], "unit": "CNY"}
+    assert returned == {"rows": [{}, {"note": "late"}]}, "the tool's own object stays as it was"
+    with pytest.raises(ToolError, match="rows: is required"):
+        contract.check_output({})

@@ -6,11 +6,13 @@ import asyncio
 import dataclasses
 import logging
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from env.clock import VirtualClock
 from env.contract import ContractError, ToolContract
 from env.registry import NOT_REGISTERED, REPEATED, CallEvent, Registry, Tool
 from env.types import ErrorCode, Fault, ToolCall, ToolError
@@ -86,8 +88,19 @@ def test_a_pair_is_loaded_and_called(package: Package) -> None:
     outcome = loaded.bind(100).call(ToolCall("toy_add", {"emp_id": 7.0}))
     assert outcome.arguments == {"emp_id": "7", "days": 1}
     assert outcome.result.data == {"sum": 108}
-    assert outcome.result.metadata == {"tool": "toy_add"}
+    assert outcome.result.metadata == {"tool": "toy_add", "source": "local"}
     assert outcome.result.text() == '{"status":"success","data":{"sum":108}}'
+
+
+def test_results_say_where_they_come_from_and_when_by_the_episodes_clock() -> None:
+    upstream = replace(contract(), upstream_dependencies=("ledger", "archive"))
+    clock = VirtualClock()
+    bound = Registry([Tool(upstream, lambda world: {})]).bind(None, clock=clock, now="2026-06-03T09:00:00+08:00")
+    clock.sleep(90)
+    for result in (bound.tool_call("toy"), bound.tool_call("toy", wrong=1)):
+        assert result.metadata["source"] == "ledger, archive"
+        assert result.metadata["timestamp"] == "2026-06-03T09:01:30+08:00"
+        assert "timestamp" not in result.text() and "ledger" not in result.text(), "the model is not shown it"
 
 
 def test_module_path_overrides_the_module(package: Package) -> None:

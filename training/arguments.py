@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from env.surface import Surface
 from rewards.named import NAMES
 
 STAGES = ("sft", "grpo")
@@ -44,6 +45,15 @@ class RunArguments:
         default="",
         metadata={"help": "GRPO: YAML file of tool faults to meet in training, such as configs/faults.yaml."},
     )
+    tools: str = field(
+        default="", metadata={"help": "Offer these tools only, names with commas between (default: all)."}
+    )
+    tools_top_k: int = field(
+        default=0, metadata={"help": "Offer the k tools nearest to each question, and what they need; 0: all."}
+    )
+    plan_tool: bool = field(
+        default=False, metadata={"help": "Also offer run_plan, which runs several tools in one call."}
+    )
     metrics_port: int = field(
         default=0, metadata={"help": "Show Prometheus metrics of the tools on this loopback port; 0: none."}
     )
@@ -53,7 +63,13 @@ class RunArguments:
     resume: bool = field(default=False, metadata={"help": "Go on from the last checkpoint in output_dir."})
     dry_run: bool = field(default=False, metadata={"help": "Check everything, print the resolved run, train nothing."})
 
+    @property
+    def surface(self) -> Surface:
+        return Surface(tuple(filter(None, self.tools.replace(" ", "").split(","))), self.tools_top_k, self.plan_tool)
+
     def __post_init__(self) -> None:
+        if type(self.tools_top_k) is not int or self.tools_top_k < 0:
+            raise ValueError(f"tools_top_k: expected a whole number of at least 0, got {self.tools_top_k!r}")
         for name in ("max_turns", "turn_tokens", "transcripts_per_row"):
             value = getattr(self, name)
             if not isinstance(value, int) or isinstance(value, bool) or value < 1:

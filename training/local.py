@@ -7,8 +7,9 @@ from collections.abc import Callable, Iterator, Sequence
 
 import torch
 
-from data.schema import Row
+from data.schema import ALL_TOOLS, Row
 from env.faults import FaultPlan
+from env.surface import Surface
 from env.types import Trajectory
 from training.models import load_chat, load_model, quiet
 from training.rollout import Budget, Sampling, roll_out
@@ -26,6 +27,7 @@ def play_rows(
     turn_tokens: int = 128,
     completion_tokens: int = 1024,
     faults: FaultPlan | None = None,
+    surface: Surface = ALL_TOOLS,
 ) -> Iterator[tuple[Row, Trajectory, int]]:
     """Yields (row, trajectory, sampled tokens) batch by batch, in order. temperature 0 is greedy.
 
@@ -38,7 +40,7 @@ def play_rows(
     budget = Budget(turn_tokens, completion_tokens)
     for start in range(0, len(rows), batch_size):
         batch = rows[start : start + batch_size]
-        episodes = [row.open(max_turns=max_turns, faults=faults) for row in batch]
+        episodes = [row.open(max_turns=max_turns, faults=faults, surface=surface) for row in batch]
         seeds = [(seed, zlib.crc32(row.task.id.encode())) for row in batch]
         rollouts = roll_out(model, chat, episodes, seeds, Sampling(temperature), budget)
         for row, rollout in zip(batch, rollouts, strict=True):

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from data.schema import Row
+from data.schema import ALL_TOOLS, Row
+from env.surface import Surface
 from training.chat import ChatFormat
 from training.sft import transcripts
 
@@ -81,12 +82,34 @@ def check_save_steps(save_steps: float, batches: Batches) -> None:
     )
 
 
-def check_budgets(rows: Sequence[Row], chat: ChatFormat, max_turns: int, turn_tokens: int, completion: int) -> None:
+def check_tools(rows: Sequence[Row], surface: Surface) -> None:
+    """What a row's task needs has to be among the tools that its prompt offers, or it could never be solved.
+
+    Raises PreflightError with the first row that is short of a tool, ValueError for an allowed name that is no tool.
+    """
+    if surface == ALL_TOOLS:
+        return
+    for row in rows:
+        offered = {tool["function"]["name"] for tool in row.open(surface=surface).tools}
+        if lacking := sorted({step["tool"] for step in row.task.rubric["steps"]} - offered):
+            raise PreflightError(
+                f"row {row.task.id} needs {', '.join(lacking)}, which tools and tools_top_k leave out: {row.input}"
+            )
+
+
+def check_budgets(
+    rows: Sequence[Row],
+    chat: ChatFormat,
+    max_turns: int,
+    turn_tokens: int,
+    completion: int,
+    surface: Surface = ALL_TOOLS,
+) -> None:
     """The oracle's episodes have to fit, or the right behaviour could never be rewarded."""
     deepest = max(row.task.depth for row in rows) + 1
     if max_turns < deepest:
         raise PreflightError(f"max_turns {max_turns} is less than the {deepest} turns that the oracle takes")
-    measured = transcripts(rows[:CHECKED_ROWS], chat, seed=0)
+    measured = transcripts(rows[:CHECKED_ROWS], chat, seed=0, surface=surface)
     turn, episode = max(t.longest_turn for t in measured), max(t.completion_tokens for t in measured)
     if turn_tokens < turn:
         raise PreflightError(f"turn_tokens {turn_tokens} is less than the oracle's longest turn of {turn} tokens")

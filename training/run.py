@@ -22,7 +22,7 @@ from transformers.trainer_utils import get_last_checkpoint
 from trl import GRPOConfig, SFTConfig, SFTTrainer, TrlParser
 
 from data.reader import read_rows
-from data.schema import Row
+from data.schema import ALL_TOOLS, Row
 from env.faults import FaultPlan
 from rewards.named import source_hash
 from rewards.rubric import Rubric, RubricError
@@ -37,6 +37,7 @@ from training.preflight import (
     check_budgets,
     check_rows,
     check_save_steps,
+    check_tools,
 )
 from training.rollout import Budget
 from training.scorers import scorer
@@ -123,6 +124,7 @@ class _Parser(TrlParser):
 
 def preflight(ours: RunArguments, args: Any, rows: Sequence[Row], chat: ChatFormat) -> None:
     """Everything that can be known to fail before the weights load."""
+    check_tools(rows, ours.surface)
     if ours.stage == "sft":
         return
     if ours.credit == "turn" and args.importance_sampling_level != "token":
@@ -146,12 +148,12 @@ def preflight(ours: RunArguments, args: Any, rows: Sequence[Row], chat: ChatForm
     check_rows(rows, batches)
     if args.save_strategy == "steps":
         check_save_steps(args.save_steps, batches)
-    check_budgets(rows, chat, ours.max_turns, ours.turn_tokens, args.max_completion_length)
+    check_budgets(rows, chat, ours.max_turns, ours.turn_tokens, args.max_completion_length, ours.surface)
 
 
 def sft_trainer(ours: RunArguments, args: SFTConfig, rows: Sequence[Row], chat: ChatFormat) -> SFTTrainer:
     """Loss on the assistant's tokens of oracle transcripts."""
-    made = transcripts(rows, chat, args.seed, ours.transcripts_per_row, ours.transcripts)
+    made = transcripts(rows, chat, args.seed, ours.transcripts_per_row, ours.transcripts, ours.surface)
     if args.train_sampling_strategy == "sequential":
         order = batched_by_length([len(each.input_ids) for each in made], args.train_batch_size, args.seed)
         made = [made[index] for index in order]
@@ -176,6 +178,7 @@ def grpo_trainer(ours: RunArguments, args: GRPOConfig, rows: Sequence[Row], chat
         max_infrastructure_share=ours.max_infrastructure_share,
         traces=traces,
         faults=FaultPlan.load(ours.faults) if ours.faults else None,
+        surface=ours.surface,
     )
     trainer = StepCreditTrainer(
         model=load_model(ours.model),
@@ -220,6 +223,8 @@ def resolved(ours: RunArguments, args: Any, rows: Sequence[Row]) -> dict[str, An
             "turn_tokens": ours.turn_tokens,
             "max_turns": ours.max_turns,
         }
+    if ours.surface != ALL_TOOLS:
+        facts |= {"tools": ours.tools, "tools_top_k": ours.tools_top_k, "plan_tool": ours.plan_tool}
     return facts
 
 

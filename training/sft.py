@@ -8,8 +8,9 @@ from dataclasses import dataclass
 
 from data.logs import Logged
 from data.oracle import oracle_turn
-from data.schema import Row, Task
+from data.schema import ALL_TOOLS, Row, Task
 from env.episode import Episode
+from env.surface import Surface
 from training.chat import ChatFormat
 
 IGNORED = -100  # label of a token that the loss skips
@@ -38,9 +39,15 @@ class Transcript:
         return longest
 
 
-def transcript(row: Row, chat: ChatFormat, ids: str, turn: Callable[[Task, Episode], str] = oracle_turn) -> Transcript:
+def transcript(
+    row: Row,
+    chat: ChatFormat,
+    ids: str,
+    turn: Callable[[Task, Episode], str] = oracle_turn,
+    surface: Surface = ALL_TOOLS,
+) -> Transcript:
     """An episode of a row, through the same rendering as a rollout. ids: seed of the employee ids."""
-    episode = row.open(ids=ids)
+    episode = row.open(ids=ids, surface=surface)
     tokens = chat.prompt_ids(episode.messages, episode.tools)
     prompt_tokens = len(tokens)
     labels = [IGNORED] * prompt_tokens
@@ -56,7 +63,12 @@ def transcript(row: Row, chat: ChatFormat, ids: str, turn: Callable[[Task, Episo
 
 
 def transcripts(
-    rows: Iterable[Row], chat: ChatFormat, seed: int, per_row: int = 1, source: str = "oracle"
+    rows: Iterable[Row],
+    chat: ChatFormat,
+    seed: int,
+    per_row: int = 1,
+    source: str = "oracle",
+    surface: Surface = ALL_TOOLS,
 ) -> list[Transcript]:
     """`per_row` transcripts of each row, each with employee ids of its own, so that no id can be learned by heart.
 
@@ -66,7 +78,8 @@ def transcripts(
     for row in rows:
         for copy in range(per_row):
             ids = f"sft/{seed}/{row.task.id}/{copy}"
-            made.append(transcript(row, chat, ids, Logged(ids).turn if source == "logs" else oracle_turn))
+            turn = Logged(ids).turn if source == "logs" else oracle_turn
+            made.append(transcript(row, chat, ids, turn, surface))
     return made
 
 

@@ -23,8 +23,9 @@ from trl import GRPOTrainer
 from trl.models import unwrap_model_for_generation
 from trl.trainer.utils import RepeatSampler, nanstd
 
-from data.schema import Row
+from data.schema import ALL_TOOLS, Row
 from env.faults import FaultPlan
+from env.surface import Surface
 from env.types import StopReason
 from rewards.score import Score
 from training.buckets import bucketed
@@ -54,6 +55,7 @@ class Rollouts:
         max_infrastructure_share: float,
         traces: Path,
         faults: FaultPlan | None = None,
+        surface: Surface = ALL_TOOLS,
     ):
         self._rows = {row.task.id: row for row in rows}
         self._chat = chat
@@ -63,6 +65,7 @@ class Rollouts:
         self._max_infrastructure_share = max_infrastructure_share
         self._traces = traces
         self._faults = faults
+        self._surface = surface
 
     def __call__(self, prompts: list[str], trainer: GRPOTrainer) -> dict[str, list[Any]]:
         """prompts: this process's row ids, repeated per generation. Rows with a failure of ours get an empty mask."""
@@ -75,7 +78,7 @@ class Rollouts:
         block = _block(trainer) if training else -1
         seed = trainer.args.seed
         episodes = [
-            row.open(f"{seed}/{block}/{row.task.id}/{place}", self._max_turns, self._faults)
+            row.open(f"{seed}/{block}/{row.task.id}/{place}", self._max_turns, self._faults, self._surface)
             for row, place in zip(rows, places, strict=True)
         ]
         seeds = [

@@ -58,7 +58,7 @@ class Worlds:
             if key not in self._open:
                 self._domain.check_spec(world["spec"], None)
                 opened = self._domain.open_world(world["spec"], world["now"], world["ids"])
-                self._open[key] = (self._domain.registry().bind(opened), opened, threading.Lock())
+                self._open[key] = (self._domain.registry().bind(opened, now=world["now"]), opened, threading.Lock())
             self._open.move_to_end(key)
             if len(self._open) > OPEN_WORLDS:
                 _, (_, oldest, lock) = self._open.popitem(last=False)

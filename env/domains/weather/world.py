@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass
 from datetime import date
+from functools import lru_cache
 
 CITIES = (
     ("北京", "Beijing"), ("上海", "Shanghai"), ("广州", "Guangzhou"), ("深圳", "Shenzhen"), ("成都", "Chengdu"),
@@ -50,11 +51,16 @@ class World:
         pair = self._cities.get(city.strip().casefold())
         if pair is None:
             return None
-        rng = random.Random(f"weather/{self._seed}/{pair[1]}/{day}")
-        condition = rng.choice(list(CONDITIONS))
-        low = rng.randrange(-12, 0) if condition == "snow" else rng.randrange(1, 25)
-        high = low + rng.randrange(3, 12)
-        return Forecast(pair[0], day.isoformat(), condition, CONDITIONS[condition], high, low, rng.randrange(30, 95))
+        return _forecast(self._seed, pair, day)
 
     def close(self) -> None:
         """Nothing to release."""
+
+
+@lru_cache(maxsize=4096)
+def _forecast(seed: int, pair: tuple[str, str], day: date) -> Forecast:
+    rng = random.Random(f"weather/{seed}/{pair[1]}/{day}")
+    condition = rng.choice(list(CONDITIONS))
+    low = rng.randrange(-12, 0) if condition == "snow" else rng.randrange(1, 25)
+    high = low + rng.randrange(3, 12)
+    return Forecast(pair[0], day.isoformat(), condition, CONDITIONS[condition], high, low, rng.randrange(30, 95))

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from datetime import date as Date
 from typing import Any
 
-from env.domains.weather.world import FORECAST_DAYS, World
+from env.domains.weather.world import FORECAST_DAYS, Forecast, World
 from env.types import ErrorCode, ToolError
 
 
@@ -18,4 +17,16 @@ def get_weather(world: World, city: str, date: str | None = None) -> dict[str, A
             ErrorCode.BUSINESS_ERROR, f"date {day} is more than {FORECAST_DAYS} days from today, {world.today}"
         )
     found = world.forecast(city, day)
-    return {"forecasts": [asdict(found)] if found else []}
+    return {"forecasts": [_told(found)] if found else []}
+
+
+def _told(found: Forecast) -> dict[str, Any]:
+    return {
+        "city": found.city,
+        "date": found.date,
+        "condition": found.condition,
+        "condition_zh": found.condition_zh,
+        "high": found.high,
+        "low": found.low,
+        "humidity": found.humidity,
+    }
