@@ -96,7 +96,7 @@ def arguments(contract: ToolContract, known: Mapping[str, JSON]) -> dict[str, JS
 def _stopped(run: Run, results: Mapping[str, JSON]) -> ToolError:
     failed = run.results[run.failed or ""]
     code = failed.code or ErrorCode.NOT_FOUND
-    detail = f"{run.failed}: {run.reason or failed.message}"
+    detail = f"{run.failed}: {run.reason or failed.message.removeprefix(f'{code}: ')}"
     detail += f"; undone: {', '.join(run.undone)}" if run.undone else ""
     return ToolError(
         code, f"{detail}; results so far: {json.dumps(results, ensure_ascii=False, separators=(',', ':'))}"

@@ -24,8 +24,9 @@ def nearest(contracts: Sequence[ToolContract], question: str, count: int) -> tup
     """
     ordered = sorted(contracts, key=lambda contract: contract.name)
     names = [contract.name for contract in ordered]
-    tokens = _tokens(question) or [""]  # the index takes no empty question
-    scores = _index(tuple(map(_text, ordered))).get_scores(tokens)
+    index = _index(tuple(map(_text, ordered)))
+    words = [token for token in _tokens(question) if token in index.vocab_dict]  # the index refuses others
+    scores = index.get_scores(words) if words else [0.0] * len(names)
     best = sorted(range(len(names)), key=lambda at: (-scores[at], names[at]))[:count]
     return _with_producers(ordered, [names[at] for at in best])
 

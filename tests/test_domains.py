@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import random
 import sys
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,7 +18,10 @@ from data.schema import Row, RowError, row_from_json
 from env.clock import VirtualClock
 from env.domains import domain, finance
 from env.domains.weather.world import CITIES
-from env.types import ErrorCode, ToolCall, Trajectory
+from env.planning import Planner
+from env.policies import RateLimit
+from env.registry import CallEvent, Registry, Tool
+from env.types import ErrorCode, ToolCall, ToolError, Trajectory
 from evaluation.players import Oracle, Silent, play
 from evaluation.scoring import rubric_of
 from rewards import grounded
@@ -216,6 +221,78 @@ def test_the_price_incident_from_first_503_to_recovery() -> None:
     clock.sleep(2)
     assert ask("KENT") is None
     assert ask("QLAN") is None
+
+
+QUOTA_PER_MINUTE = 10
+
+
+def test_an_incident_of_the_upstream_with_quota_latency_and_errors() -> None:
+    """The quota falls from 100 to 10, answers take 4,800 ms in place of 200, 35 % fail: what was promised still holds.
+
+    Two attempts with factor 1.5, a breaker and a cache stand between; no output breaks its contract on the way, no
+    call hangs, the upstream gets fewer attempts than calls were made, and after the incident all is well again.
+    """
+    clock, rng, events = VirtualClock(), random.Random(5), list[CallEvent]()
+    declared = domain("finance").registry().contract("stock_price")
+    assert declared.policies.retry is not None
+    assert (declared.policies.retry.max_attempts, declared.policies.retry.backoff_factor) == (2, 1.5)
+    policies = replace(declared.policies, latency_ms=4_800, rate_limit=RateLimit(QUOTA_PER_MINUTE, 60.0))
+    attempts: list[float] = []
+
+    def price(world: object, symbol: str) -> dict[str, object]:
+        attempts.append(clock.now())
+        if rng.random() < 0.35:
+            raise ToolError(ErrorCode.UNAVAILABLE, "the price source answers 503")
+        return {"prices": [{"symbol": symbol, "price": 12.5, "currency": "CNY"}]}
+
+    during = Registry([Tool(replace(declared, policies=policies), price)], on_call=events.append).bind(
+        None, clock=clock
+    )
+    symbols = ("VEGA", "KENT", "QLAN", "BEIX")
+    for number in range(600):
+        during.tool_call("stock_price", symbol=symbols[number % 4])
+        clock.sleep(1.0)
+    codes = Counter(event.code for event in events)
+    assert codes.keys() <= {None, ErrorCode.UNAVAILABLE, ErrorCode.RATE_LIMITED, ErrorCode.CIRCUIT_OPEN}
+    assert codes[None] > 300, "the cache and the second attempt carry most calls"
+    assert {event.output_valid for event in events} <= {True, None}
+    assert all(event.duration_s <= 2 * 5.0 + 0.2 for event in events)
+    assert len(attempts) < 300
+    assert max(sum(start <= at < start + 60 for at in attempts) for start in attempts) <= 2 * QUOTA_PER_MINUTE
+    after = domain("finance").registry().bind(finance.open_world({"seed": 4}, NOW, ""), on_call=events.append)
+    assert [after.tool_call("stock_price", symbol=symbol).ok for symbol in symbols] == [True] * 4
+
+
+def test_a_plan_whose_last_step_fails_takes_back_what_it_had_written() -> None:
+    world = finance.open_world({"seed": 4}, NOW, "")
+    registry = domain("finance").registry().bind(world)
+    planner = Planner(registry)
+    cash, price = world.cash("A-1027"), world.price("VEGA")
+    assert price is not None
+    inputs = {"account": "A-1027", "symbol": "VEGA"}
+    with pytest.raises(ToolError, match=r"business_error: confirm_order: .*undone: place_order"):
+        planner.run(None, ["confirm_order"], {**inputs, "quantity": int(cash / price) + 1})
+    assert [planned.call.name for planned in planner.taken()] == [
+        "stock_price", "place_order", "confirm_order", "cancel_order",
+    ]  # fmt: skip
+    assert [order.status for order in world.orders.values()] == ["cancelled"]
+    planner.run(None, ["confirm_order"], {**inputs, "quantity": 10})
+    assert [order.status for order in world.orders.values()] == ["cancelled", "confirmed"]
+
+
+def test_an_order_at_a_price_of_ones_own_is_refused() -> None:
+    world = finance.open_world({"seed": 4}, NOW, "")
+    bound = domain("finance").registry().bind(world)
+    refused = bound.tool_call("place_order", account="A-1027", symbol="VEGA", quantity=10, price=0.01)
+    assert refused.code is ErrorCode.BUSINESS_ERROR and not world.orders
+    assert bound.tool_call("confirm_order", order_id="12345").code is ErrorCode.NOT_FOUND
+
+
+def test_order_numbers_are_drawn_for_each_episode() -> None:
+    row = of_kind("finance", 207)
+    assert row.open().reference_output == row.reference_output
+    assert row.open("other").reference_output != row.reference_output
+    assert scored(row, play(row, Oracle(), "other")).total == 1.0
 
 
 def test_a_domain_of_ones_own_is_found_by_the_variable_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,15 +1,15 @@
-"""The finance scenario: kinds 201 to 206. Chains of one to three calls whose arguments come from earlier results."""
+"""The finance scenario: kinds 201 to 207. Chains of one to three calls whose arguments come from earlier results."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from data.scenarios.plain import Case, Situation, case, held_out, reference, row, step
-from data.schema import Row
+from data.schema import ROW_IDS, Row
 from env.domains.finance.world import SYMBOLS, World, quarter_before
 
 # kind -> share of the rows
-SHARES = {201: 0.2, 202: 0.2, 203: 0.25, 204: 0.2, 205: 0.08, 206: 0.07}
+SHARES = {201: 0.18, 202: 0.17, 203: 0.2, 204: 0.17, 205: 0.08, 206: 0.07, 207: 0.13}
 UNKNOWN = ("ZZZA", "QQQB", "XXYC", "WWWD", "JJJE", "ZQZF", "XQXG", "WQWH")  # not traded
 
 
@@ -106,7 +106,37 @@ def _chat(at: Case) -> Situation:
     return Situation("chat", {}, None, "chat", (), ({"fact": "reply"},), "none")
 
 
-KINDS = {201: _price, 202: _quantity, 203: _profit, 204: _growth, 205: _unknown, 206: _chat}
+def _order(at: Case) -> Situation:
+    """A purchase that the account can pay: price, order, confirmation."""
+    account, symbol = _account(at), _mine(at, SYMBOLS)
+    world = World(at.seed, at.today, ROW_IDS)
+    price = world.price(symbol)
+    assert price is not None
+    quantity = at.rng.randrange(1, int(world.cash(account) / price) // 10 + 2) * 10
+    quantity = min(quantity, int(world.cash(account) / price), 10_000)
+    order_id = {"equals": "$reference", "from": "result"}
+    steps = (
+        _price_step(symbol),
+        step(
+            "order",
+            "place_order",
+            0.4,
+            {
+                "account": {"one_of": [account]},
+                "symbol": {"one_of": [symbol]},
+                "quantity": {"equals": quantity},
+                "price": {"equals": price, "from": "result"},
+            },
+            after=["price"],
+        ),
+        step("confirmation", "confirm_order", 0.3, {"order_id": order_id}, after=["order"]),
+    )
+    facts = ({"fact": "number", "value": round(quantity * price, 2)},)
+    slots = {"account": account, "symbol": symbol, "quantity": str(quantity)}
+    return Situation("order", slots, symbol, "order", steps, facts, world.order_id(0), 0)
+
+
+KINDS = {201: _price, 202: _quantity, 203: _profit, 204: _growth, 205: _unknown, 206: _chat, 207: _order}
 
 
 def _position(at: Case) -> tuple[str, Any]:

@@ -21,17 +21,18 @@ def registry() -> Registry:
 
 
 def check_spec(spec: Mapping[str, Any], subject: int | None) -> None:
-    """Raises ValueError for a spec that `open_world` does not take. Nobody is the subject of a question here."""
+    """Raises ValueError for a spec that `open_world` does not take. subject: 0 for the first order, or None."""
     if spec.keys() != {"seed"} or type(spec["seed"]) is not int:
         raise ValueError(f"expected a whole number for seed and nothing else, got {dict(spec)}")
-    if subject is not None:
-        raise ValueError(f"expected no subject, got {subject}")
+    if subject not in (None, 0):
+        raise ValueError(f"expected no subject or 0, the first order, got {subject}")
 
 
 def open_world(spec: Mapping[str, Any], now: str, seed: str) -> World:
-    """now: ISO date-time with offset; seed (of ids) is not used, for accounts are named in the questions."""
-    return World(spec["seed"], datetime.fromisoformat(now).date())
+    """now: ISO date-time with offset. seed: of the order numbers; accounts are named in the questions."""
+    return World(spec["seed"], datetime.fromisoformat(now).date(), seed)
 
 
 def reference(world: World, subject: int) -> str:
-    raise ValueError("questions about finance have no subject")
+    """The number that the episode's first order gets."""
+    return world.order_id(subject)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date
 from functools import lru_cache
 
@@ -25,6 +25,16 @@ class Holding:
     cost_price: float
 
 
+@dataclass(frozen=True, slots=True)
+class Order:
+    """amount: in yuan. status: pending, confirmed or cancelled."""
+
+    order_id: str
+    account: str
+    amount: float
+    status: str = "pending"
+
+
 @dataclass(slots=True)
 class Source:
     """The upstream of the prices. down: whether it answers 503 at the moment."""
@@ -33,11 +43,13 @@ class Source:
 
 
 class World:
-    """today: the episode's day."""
+    """today: the episode's day. ids: seed of the order numbers, drawn for each episode."""
 
-    def __init__(self, seed: int, today: date):
+    def __init__(self, seed: int, today: date, ids: str = ""):
         self.today = today
         self.source = Source()
+        self.orders: dict[str, Order] = {}
+        self._ids = ids
         self._seed = seed
 
     def price(self, symbol: str) -> float | None:
@@ -56,6 +68,24 @@ class World:
         ):
             return None
         return _holdings(self._seed, account)
+
+    def cash(self, account: str) -> int:
+        """What an account can spend, in yuan."""
+        return random.Random(f"cash/{self._seed}/{account}").randrange(4_000, 45_000)
+
+    def order_id(self, number: int) -> str:
+        """Of the order that comes at this place, from 0."""
+        return str(random.Random(f"order/{self._seed}/{self._ids}/{number}").randrange(10_000, 100_000))
+
+    def place(self, account: str, amount: float) -> Order:
+        """A new pending order."""
+        order = Order(self.order_id(len(self.orders)), account, amount)
+        self.orders[order.order_id] = order
+        return order
+
+    def settle(self, order_id: str, status: str) -> None:
+        """Raises KeyError."""
+        self.orders[order_id] = replace(self.orders[order_id], status=status)
 
     def returned(self, quarter: str) -> int:
         """Value of the orders returned in a quarter ("2026Q1"), in yuan."""

@@ -1,0 +1,20 @@
+"""A confirmed order."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from env.domains.finance.world import World
+from env.types import ErrorCode, ToolError
+
+
+def confirm_order(world: World, order_id: str) -> dict[str, Any]:
+    """Raises ToolError for an order that is not pending, and for one that the account cannot pay."""
+    order = world.orders.get(order_id)
+    if order is None or order.status != "pending":
+        raise ToolError(ErrorCode.NOT_FOUND, f"no pending order {order_id!r}; place one first")
+    cash = world.cash(order.account)
+    if order.amount > cash:
+        raise ToolError(ErrorCode.BUSINESS_ERROR, f"{order.amount} yuan is more than the cash of the account, {cash}")
+    world.settle(order_id, "confirmed")
+    return {"order_id": order_id, "amount": order.amount, "confirmed": True}
