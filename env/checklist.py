@@ -245,10 +245,13 @@ def _no_placeholder(tool: Candidate) -> Iterator[str]:
     "rename it, for example get_weather",
 )
 def _name(tool: Candidate) -> Iterator[str]:
-    if not all(part.isalnum() and part == part.lower() for part in tool.contract.name.split("_")):
-        yield tool.contract.name
-    if "_" not in tool.contract.name:
-        yield f"{tool.contract.name} is one word"
+    name = tool.contract.name
+    if tool.contract.transport.kind == "mcp":
+        name = name.removeprefix(f"{tool.contract.transport.options['server']}__")  # keeps two servers' tools apart
+    if not all(part.isalnum() and part == part.lower() for part in name.split("_")):
+        yield name
+    if "_" not in name:
+        yield f"{name} is one word"
 
 
 @_item(
@@ -323,8 +326,8 @@ def _closed_output(tool: Candidate) -> Iterator[str]:
         yield f"type is {schema.get('type')!r}"
     elif not schema.get("required"):
         yield "nothing is required"
-    elif schema.get("additionalProperties") is not False:
-        yield "additionalProperties is not false"
+    elif schema.get("additionalProperties") is not False and tool.contract.transport.kind == "local":
+        yield "additionalProperties is not false"  # a service of others may add members as it likes
 
 
 @_item(

@@ -199,6 +199,12 @@ class Registry:
             moved._tools[name] = replace(tool, contract=replace(tool.contract, transport=transport))
         return moved
 
+    def reached_by(self, callers: Mapping[str, Caller]) -> Registry:
+        """The same registry with a way to its tools of other transports, by kind, where `bind` gives none."""
+        reached = copy.copy(self)
+        reached._callers = dict(callers)
+        return reached
+
     def register_tool(self, contract: ToolContract, function: ToolFunction) -> None:
         """Add one tool by hand. Raises ContractError for a name that is taken or a function that does not fit."""
         if inspect.iscoroutinefunction(function):
@@ -241,8 +247,9 @@ class Registry:
         """The same tools on one episode's world; whatever a call leaves behind belongs to this copy.
 
         clock: the episode's, for latencies, timeouts, retries, breakers and caches (default: a virtual one). callers:
-        how to reach the tools of other transports than local, by kind. on_call: in place of the registry's own.
-        faults: of this episode. now: ISO date-time at the clock's start, from which results get their timestamp.
+        how to reach the tools of other transports than local, by kind. on_call: an observer. Where these two are left
+        out, the registry's own hold. faults: of this episode. now: ISO date-time at the clock's start, from which
+        results get their timestamp.
         """
         bound = copy.copy(self)
         bound._on_call = on_call or self._on_call
@@ -251,7 +258,7 @@ class Registry:
         bound._time = clock or VirtualClock()
         bound._states = {}
         bound._failed = Counter()
-        bound._callers = callers or {}
+        bound._callers = self._callers if callers is None else callers
         bound._trace_id = ""
         bound._now = datetime.fromisoformat(now) if now else None
         return bound

@@ -24,6 +24,7 @@ import yaml
 from env.contract import ContractError, ToolContract
 from env.types import ToolError
 
+LONGEST_TEXT = 1_000
 UNDESCRIBED = "The server says nothing about it."
 
 
@@ -34,12 +35,18 @@ def main(argv: Sequence[str] | None = None) -> int:
     what = parser.add_mutually_exclusive_group(required=True)
     what.add_argument("--out", type=Path, help="folder for the contracts")
     what.add_argument("--check", type=Path, metavar="DIR", help="folder of contracts to compare with the server")
+    parser.add_argument(
+        "--only", nargs="+", default=[], metavar="TOOL", help="these of the server's tools (default: all)"
+    )
     options = parser.parse_args(argv)
     from env.transports.mcp_client import McpServers, load_servers
 
     try:
         with McpServers(load_servers(options.servers)) as servers:
             tools = {tool.name: tool for tool in servers.list_tools(options.server)}
+        if unknown := sorted(set(options.only) - tools.keys()):
+            raise ValueError(f"{options.server} has no tool {unknown[0]!r}; there are {', '.join(tools)}")
+        tools = {name: tool for name, tool in tools.items() if not options.only or name in options.only}
         if options.check:
             drifts = list(drift(options.server, tools, options.check))
             print("\n".join(drifts) if drifts else f"{len(tools)} tools as imported")
@@ -68,7 +75,7 @@ def contract_fields(server: str, tool: Any) -> dict[str, Any]:
     hints = tool.annotations
     return {
         "name": local_name(server, tool.name),
-        "description": (tool.description or "").strip() or UNDESCRIBED,
+        "description": sentence(tool.description or "") or UNDESCRIBED,
         "timeout": 10_000,
         "idempotent": bool(hints and (hints.idempotent_hint or hints.read_only_hint)),
         "upstream_dependencies": [server],
@@ -76,6 +83,12 @@ def contract_fields(server: str, tool: Any) -> dict[str, Any]:
         "output_schema": tool.output_schema or {"type": "object"},
         "transport": {"kind": "mcp", "server": server, "tool": tool.name, "schema_hash": schema_hash(tool)},
     }
+
+
+def sentence(text: str) -> str:
+    """With a full stop, as the other descriptions of a catalogue."""
+    text = text.strip()
+    return text if not text or text[-1] in ".!?。！？" else f"{text}."
 
 
 def local_name(server: str, tool: str) -> str:
@@ -94,6 +107,8 @@ def described(rule: Any) -> Any:
     if not isinstance(rule, dict):
         return {"description": UNDESCRIBED}
     made = {**rule, "description": rule.get("description") or UNDESCRIBED}
+    if rule.get("type") == "string" and not {"maxLength", "enum", "pattern", "format", "const"} & rule.keys():
+        made["maxLength"] = LONGEST_TEXT  # an endless argument never reaches the server
     if "properties" in rule:
         made["properties"] = {name: described(inner) for name, inner in rule["properties"].items()}
     items = rule.get("items")

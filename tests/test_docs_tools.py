@@ -35,7 +35,8 @@ def test_every_command_runs_as_it_stands(tmp_path: Path) -> None:
         ["bash", "-c", script], cwd=copied(tmp_path), env=dict(os.environ), capture_output=True, text=True, timeout=300
     )
     assert done.returncode == 0, done.stderr[-2000:]
-    assert "2 tools, 26 items each: no problems" in done.stdout
+    assert "3 tools, 26 items each: no problems" in done.stdout
+    assert "1 tools as imported" in done.stdout
     assert "oracle 1.0 and silent 0.0 on each, no leak" in done.stdout
     assert '"status":"success"' in done.stdout
     assert "name: is required" in done.stdout

@@ -53,7 +53,7 @@ def played(row: Row, registry: Registry, callers: Mapping[str, Caller]) -> Traje
     episode = Episode(
         row.input,
         local.reference_output,
-        registry.bind(None, callers=callers),
+        registry.bind(None, callers=callers, now=row.task.now),
         language=row.task.language,
         now=row.task.now,
         meta=local.meta,

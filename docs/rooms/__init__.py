@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from env.registry import Registry
+from env.transports.mcp_client import shared_caller
 
 EXAMPLE: Mapping[str, Any] = {"seed": 1, "split": "train"}  # a spec that `open_world` takes
 # Training and evaluation ask for different rooms.
@@ -50,8 +51,10 @@ class World:
 
 @lru_cache(maxsize=1)
 def registry() -> Registry:
-    """The declared tools, not yet bound to a world."""
-    return Registry.load_tools_from_directory(Path(__file__).parent / "tools", "rooms.tools")
+    """The declared tools, not yet bound to a world. The one of the MCP server starts it when it is first called."""
+    here = Path(__file__).parent
+    declared = Registry.load_tools_from_directory(here / "tools", "rooms.tools")
+    return declared.reached_by({"mcp": shared_caller(here / "servers.yaml")})
 
 
 def check_spec(spec: Mapping[str, Any], subject: int | None) -> None:

@@ -6,9 +6,11 @@ live on one event loop in a thread of their own; calls from several threads shar
 
 from __future__ import annotations
 
+import atexit
 import json
 import os
 import re
+import sys
 import threading
 from collections.abc import Mapping
 from concurrent.futures import CancelledError, Future
@@ -20,7 +22,8 @@ from typing import Any
 import anyio
 import mcp_types as types
 from anyio.from_thread import BlockingPortal, start_blocking_portal
-from mcp import Client, StdioServerParameters
+from mcp import Client, StdioServerParameters, stdio_client
+from mcp.client import Transport
 from mcp.shared.exceptions import MCPError
 
 from env.contract import ToolContract
@@ -30,6 +33,7 @@ from env.yaml_strict import YamlError, load
 
 START_S = 30.0  # for a server to come up
 GRACE_S = 2.0  # for a session to close
+_NOWHERE = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
 MAX_DETAIL = 500  # characters of a foreign error
 INVALID_PARAMS = -32602
 
@@ -46,17 +50,25 @@ class ServerAddress:
     environment: Mapping[str, str] = field(default_factory=dict)
     timeout_s: float = 60.0
 
-    def target(self) -> StdioServerParameters | str:
+    def target(self) -> Transport | str:
+        """What a client connects to. What a started server writes to its standard error is not shown."""
         if self.url:
             return self.url
         inherited = {name: os.environ[name] for name in ("PATH", "HOME", "LANG", "PYTHONPATH") if name in os.environ}
-        return StdioServerParameters(
-            command=self.command[0], args=list(self.command[1:]), env={**inherited, **self.environment}
+        program = sys.executable if self.command[0] == "python" else self.command[0]
+        parameters = StdioServerParameters(
+            command=program, args=list(self.command[1:]), env={**inherited, **self.environment}
         )
+        return stdio_client(parameters, errlog=_NOWHERE)
+
+    def __str__(self) -> str:
+        return self.url or " ".join(self.command)
 
 
 def load_servers(path: Path | str) -> dict[str, ServerAddress]:
     """Of a YAML file: `servers:` with name -> {command: [...]} or {url: ...}, and perhaps timeout (seconds).
+
+    A command that starts with `python` is run by this interpreter.
 
     Raises ValueError with the line, OSError.
     """
@@ -185,7 +197,7 @@ class McpServers:
             session = self._sessions.get(server)
             if session is None or session.ended:
                 session = self._sessions[server] = _Session(self._portal, self._addresses[server])
-        session.wait(server)
+        session.wait(f"{server} ({self._addresses[server]})")
         return session
 
     def _discard(self, server: str, session: _Session) -> None:
@@ -193,6 +205,25 @@ class McpServers:
             if self._sessions.get(server) is session:
                 del self._sessions[server]
         session.close()
+
+
+def shared_caller(path: Path) -> Caller:
+    """For a domain whose tools live on the servers of a file: they start at the first call and end with the process.
+
+    Raises ValueError and OSError as `load_servers` does.
+    """
+    servers, lock = McpServers(load_servers(path)), threading.Lock()
+    reached = servers.caller()
+    opened: list[McpServers] = []
+
+    def call(contract: ToolContract, arguments: dict[str, JSON]) -> JSON:
+        with lock:
+            if not opened:
+                opened.append(servers.__enter__())
+                atexit.register(servers.__exit__)
+        return reached(contract, arguments)
+
+    return call
 
 
 class _Session:

@@ -9,10 +9,10 @@ from env.types import ErrorCode, ToolError
 
 
 def confirm_order(world: World, order_id: str) -> dict[str, Any]:
-    """Raises ToolError for an order that is not pending, and for one that the account cannot pay."""
+    """Raises ToolError for an order that does not exist or is cancelled, and for one that the account cannot pay."""
     order = world.orders.get(order_id)
-    if order is None or order.status != "pending":
-        raise ToolError(ErrorCode.NOT_FOUND, f"no pending order {order_id!r}; place one first")
+    if order is None or order.status == "cancelled":
+        raise ToolError(ErrorCode.NOT_FOUND, f"no order {order_id!r} that could be confirmed; place one first")
     cash = world.cash(order.account)
     if order.amount > cash:
         raise ToolError(ErrorCode.BUSINESS_ERROR, f"{order.amount} yuan is more than the cash of the account, {cash}")
