@@ -18,12 +18,15 @@ import platform
 import random
 import re
 import resource
+import socket
+import subprocess
 import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -45,7 +48,7 @@ from env.negatives import INJECTIONS, example, injected, refused
 from env.policies import Breaker, BreakerState, CircuitBreaker
 from env.registry import Registry, Tool
 from env.telemetry import JsonLog, Metrics, observe, trace_episodes
-from env.types import ErrorCode, ToolCall, ToolError
+from env.types import ErrorCode, ToolCall, ToolError, ToolResult
 from evaluation.players import Oracle, play
 from evaluation.players import Random as RandomPlayer
 from evaluation.scoring import rubric_of
@@ -484,6 +487,119 @@ def _random_value(rule: dict[str, Any], rng: random.Random) -> Any:
     return "".join(rng.choice("abc张三%_' 0123<>{}") for _ in range(length - 1)) + "x"
 
 
+# --- R18: control tokens
+
+CONTROL_PIECES = (
+    "<",
+    "|",
+    ">",
+    "im_end",
+    "\\",
+    '"',
+    "\n",
+    "张三",
+    "user\n",
+    " ",
+    "<|im_",
+    "end|>",
+    "\\u003c",
+    "{",
+    "}",
+)
+
+
+def control_tokens(divisor: int) -> Figure:
+    """Hostile results, names in results and queries: as many control tokens as with harmless text."""
+    from training.models import load_chat
+
+    rng, tally = random.Random(6), Tally()
+    chat = load_chat("models/tiny")
+    added = chat.tokenizer.added_tokens_decoder
+    special = {id for id, token in added.items() if len(token.content) > 1}
+    controls = [added[id].content for id in sorted(special)]
+
+    def prompt(query: str) -> list[int]:
+        return chat.prompt_ids([{"role": "system", "content": "s"}, {"role": "user", "content": query}], [])
+
+    def result(data: Any) -> list[int]:
+        return chat.results_ids([ToolResult.success(data).text()])
+
+    ways: dict[str, Callable[[str], list[int]]] = {
+        "query": prompt,
+        "result": result,
+        "name in a result": lambda text: result({"matches": [{"name": text, text: "x"}]}),
+    }
+    for name, tokens in ways.items():
+        wanted = [id for id in tokens("hi") if id in special]
+        for _ in range(500 // divisor):
+            text = "".join(rng.choice((*controls, *CONTROL_PIECES)) for _ in range(rng.randint(1, 12)))
+            tally.note([id for id in tokens(text) if id in special] == wanted, f"{name}: {text}")
+    return tally.figure("R18", "control tokens in queries, results and names: none becomes one")
+
+
+# --- R21: MCP over HTTP
+
+
+def mcp_over_http(divisor: int) -> Figure:
+    """Who may reach a served domain: other hosts, origins, addresses, sizes and tokens are refused, others served."""
+    import httpx2
+
+    tally = Tally()
+    for environment, words in OPEN_WITHOUT_CARE:
+        done = subprocess.run(
+            [sys.executable, "-m", "scripts.serve_mcp", "--http", "--host", "0.0.0.0", *words],
+            env={**os.environ, "STEPCREDIT_MCP_TOKEN": environment}, capture_output=True, timeout=60,
+        )  # fmt: skip
+        tally.note(done.returncode == 2, f"served on all addresses: {words}")
+    for token in ("", "secret"):
+        with _served(token) as port:
+            url, own = f"http://127.0.0.1:{port}/mcp", {"authorization": f"Bearer {token}"} if token else {}
+            for _ in range(max(1, 20 // divisor)):
+                for status, headers, body in FOREIGN:
+                    answer = httpx2.post(url, content=body, headers={**JSON_HEADERS, **own, **headers})
+                    tally.note(answer.status_code == status, f"{headers or len(body)} -> {answer.status_code}")
+                answer = httpx2.post(url, json=HELLO, headers={**JSON_HEADERS, **own})
+                tally.note(answer.status_code == 200, f"an honest client -> {answer.status_code}")
+                if token:
+                    answer = httpx2.post(url, json=HELLO, headers={**JSON_HEADERS, "authorization": "Bearer wrong"})
+                    tally.note(answer.status_code == 401, f"a wrong token -> {answer.status_code}")
+    return tally.figure("R21", "MCP over HTTP: strangers refused, honest clients served")
+
+
+OPEN_WITHOUT_CARE = (("", []), ("secret", []), ("", ["--allow_host", "tools.example"]))
+JSON_HEADERS = {"content-type": "application/json", "accept": "application/json, text/event-stream"}
+HELLO = {
+    "jsonrpc": "2.0", "id": 1, "method": "initialize",
+    "params": {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "bench", "version": "1"}},
+}  # fmt: skip
+FOREIGN: tuple[tuple[int, dict[str, str], bytes], ...] = (
+    (421, {"host": "evil.example"}, b"{}"),
+    (421, {"host": "127.0.0.1.evil.example"}, b"{}"),
+    (403, {"origin": "https://evil.example"}, b"{}"),
+    (403, {"origin": "null"}, b"{}"),
+    (413, {}, b" " * (4 * 1024 * 1024 + 1)),
+)
+
+
+@contextmanager
+def _served(token: str) -> Iterator[int]:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        port = int(taken.getsockname()[1])
+    words = [sys.executable, "-m", "scripts.serve_mcp", "--domain", "hr", "--http", "--port", str(port)]
+    process = subprocess.Popen(words, env={**os.environ, "STEPCREDIT_MCP_TOKEN": token}, stderr=subprocess.DEVNULL)
+    try:
+        for _ in range(600):
+            with socket.socket() as probe:
+                if not probe.connect_ex(("127.0.0.1", port)):
+                    break
+            time.sleep(0.1)
+        yield port
+    finally:
+        process.terminate()
+        process.wait()
+
+
 MEASURES: dict[str, Measure] = {
     "R1": malformed,
     "R7": hung,
@@ -491,8 +607,10 @@ MEASURES: dict[str, Measure] = {
     "R13": injection,
     "R15": yaml_loader,
     "R17": personal_data,
+    "R18": control_tokens,
     "R19": surface,
     "R20": leakage,
+    "R21": mcp_over_http,
     "R26": contracts,
 }
 
