@@ -14,9 +14,9 @@ import shlex
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
@@ -61,7 +61,7 @@ def _evaluate(asked: argparse.Namespace, command: str) -> int:
         str(_surface(asked)),
     )
     episodes = _model_episodes(asked) if asked.model else _scripted_episodes(asked)
-    with _metrics(asked.metrics_port):
+    with _observed(asked):
         left = run.prepare(out, rows, settings, asked.resume)
         try:
             with _bar(player, len(rows), len(left)) as advance:
@@ -98,20 +98,23 @@ def _scripted_episodes(asked: argparse.Namespace) -> Play:
 
 
 @contextmanager
-def _metrics(port: int | None) -> Iterator[None]:
-    if port is None:
+def _observed(asked: argparse.Namespace) -> Iterator[None]:
+    """Metrics and traces, where they are asked for."""
+    with ExitStack() as stack:
+        for name, ask in (("metrics_port", asked.metrics_port), ("otlp", asked.otlp)):
+            if ask is not None:
+                stack.callback(_watcher(name, ask))
         yield
-        return
-    try:
-        from env.telemetry import serve_metrics
 
-        stop = serve_metrics(port)
-    except (ImportError, OSError, ValueError) as error:
-        raise Refused(f"--metrics_port {port}: {error}") from error
+
+def _watcher(name: str, ask: Any) -> Callable[[], None]:
+    """Returns what stops it."""
     try:
-        yield
-    finally:
-        stop()
+        from env.telemetry import export_traces, serve_metrics
+
+        return serve_metrics(ask) if name == "metrics_port" else export_traces(ask)
+    except (ImportError, OSError, ValueError) as error:
+        raise Refused(f"--{name} {ask}: {error}") from error
 
 
 def _fault_plan(asked: argparse.Namespace) -> FaultPlan | None:
@@ -206,6 +209,7 @@ def _parser() -> argparse.ArgumentParser:
         metavar="N",
         help="show Prometheus metrics of the tools on this loopback port",
     )
+    parser.add_argument("--otlp", metavar="URL", help="send a trace per episode there, such as http://127.0.0.1:4318")
     parser.add_argument("--seed", type=int, default=0, help="of sampling, and of the random policy (default: 0)")
     parser.add_argument("--batch-size", type=_positive, default=32, metavar="N", help="episodes at once (default: 32)")
     parser.add_argument(

@@ -256,6 +256,26 @@ def trace_episodes(tracer: Tracer | None = None) -> Callable[[], None]:
     return lambda: _all(stops)
 
 
+def export_traces(url: str) -> Callable[[], None]:
+    """Send one trace per episode to an OTLP collector, such as Jaeger's at http://127.0.0.1:4318. Returns what stops it
+    and sends what is left.
+
+    What the collector does not take is lost, and nothing waits for it. Raises ValueError for what is no address.
+    """
+    from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+    from opentelemetry.sdk.resources import Resource
+    from opentelemetry.sdk.trace import TracerProvider
+    from opentelemetry.sdk.trace.export import BatchSpanProcessor
+
+    if not re.fullmatch(r"https?://[^/\s]+(/\S*)?", url):
+        raise ValueError(f"otlp: expected http://host:port, got {url!r}")
+    provider = TracerProvider(resource=Resource.create({"service.name": "stepcredit"}), shutdown_on_exit=False)
+    exporter = OTLPSpanExporter(endpoint=f"{url.rstrip('/')}/v1/traces", timeout=5)
+    provider.add_span_processor(BatchSpanProcessor(exporter))
+    stop = trace_episodes(provider.get_tracer("stepcredit"))
+    return lambda: _all([stop, provider.shutdown])
+
+
 def _follow(episode: Episode, tracer: Tracer) -> None:
     import time
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import gzip
 import io
 import json
 import logging
@@ -11,10 +12,12 @@ import re
 import socket
 import subprocess
 import sys
+import threading
 import urllib.request
 from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 from opentelemetry.sdk.trace import TracerProvider
@@ -437,3 +440,56 @@ def test_an_evaluation_shows_its_metrics_while_it_runs(
     assert evaluate(words) == 0
     assert re.search(r'tool_call_total\{status="success",tool="mcp_employee_search"\} [1-9]', shown[0])
     assert evaluate(words) == 0  # the port is free again
+
+
+# --- traces leave the process
+
+
+class Collector(BaseHTTPRequestHandler):
+    """Keeps what is sent to /v1/traces."""
+
+    received: ClassVar[list[bytes]] = []
+
+    def do_POST(self) -> None:
+        assert self.path == "/v1/traces"
+        body = self.rfile.read(int(self.headers["content-length"]))
+        self.received.append(gzip.decompress(body) if self.headers.get("content-encoding") == "gzip" else body)
+        self.send_response(200)
+        self.end_headers()
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+def test_a_collector_gets_one_trace_per_episode_with_turns_and_calls_inside(tmp_path: Path) -> None:
+    from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Collector)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    Collector.received.clear()
+    url = f"http://127.0.0.1:{server.server_port}"
+    status = evaluate(["--policy", "oracle", "--rows", "4", "--out", str(tmp_path / "run"), "--otlp", url])
+    server.shutdown()
+    assert status == 0
+    spans = [
+        span
+        for body in Collector.received
+        for resource in ExportTraceServiceRequest.FromString(body).resource_spans
+        for scope in resource.scope_spans
+        for span in scope.spans
+    ]
+    parents = {span.span_id: span for span in spans}
+    assert len({span.trace_id for span in spans if span.name.startswith("invoke_agent")}) == 4
+    calls = [span for span in spans if span.name.startswith("execute_tool")]
+    assert calls
+    for call in calls:
+        turn = parents[call.parent_span_id]
+        assert turn.name.startswith("chat")
+        assert parents[turn.parent_span_id].name.startswith("invoke_agent")
+    text = b"".join(Collector.received).decode("utf-8", "ignore")
+    assert "@corp" not in text, "no personal data leaves with a trace"
+
+
+def test_an_address_that_is_none_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert evaluate(["--policy", "oracle", "--rows", "1", "--out", str(tmp_path / "run"), "--otlp", "localhost"]) == 2
+    assert "--otlp localhost: otlp: expected http://host:port" in capsys.readouterr().err

@@ -57,6 +57,10 @@ class RunArguments:
     metrics_port: int = field(
         default=0, metadata={"help": "Show Prometheus metrics of the tools on this loopback port; 0: none."}
     )
+    otlp: str = field(
+        default="", metadata={"help": "Send a trace per episode to this OTLP address, such as http://127.0.0.1:4318."}
+    )
+    tool_summary: bool = field(default=True, metadata={"help": "Print a line per tool when training starts."})
     bucket_by_length: bool = field(
         default=True, metadata={"help": "GRPO: sort an optimizer step's micro-batches by length to save padding."}
     )

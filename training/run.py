@@ -23,6 +23,7 @@ from trl import GRPOConfig, SFTConfig, SFTTrainer, TrlParser
 
 from data.reader import read_rows
 from data.schema import ALL_TOOLS, Row
+from env.domains import domain
 from env.faults import FaultPlan
 from rewards.named import source_hash
 from rewards.rubric import Rubric, RubricError
@@ -80,8 +81,10 @@ def run(argv: Sequence[str]) -> int:
     _write_run_file(ours, args, rows, checkpoint)
     started = time.monotonic()
     with ExitStack() as stack:
-        if ours.metrics_port and trainer.is_world_process_zero():
-            stack.callback(_serve_metrics(ours.metrics_port))
+        if trainer.is_world_process_zero():
+            _observe(ours, stack)
+            if ours.tool_summary:
+                print(_tool_summary(rows), file=sys.stderr)
         try:
             trainer.train(resume_from_checkpoint=checkpoint)
         except TooManyFailures as error:
@@ -94,14 +97,26 @@ def run(argv: Sequence[str]) -> int:
     return 0
 
 
-def _serve_metrics(port: int) -> Callable[[], None]:
+def _observe(ours: RunArguments, stack: ExitStack) -> None:
+    """Metrics and traces, where they are asked for; `stack` stops them."""
+    for name, ask in (("metrics_port", ours.metrics_port), ("otlp", ours.otlp)):
+        if ask:
+            stack.callback(_watcher(name, ask))
+
+
+def _watcher(name: str, ask: Any) -> Callable[[], None]:
     """Returns what stops it."""
     try:
-        from env.telemetry import serve_metrics
+        from env.telemetry import export_traces, serve_metrics
 
-        return serve_metrics(port)
+        return serve_metrics(ask) if name == "metrics_port" else export_traces(ask)
     except (ImportError, OSError, ValueError) as error:
-        raise RunError(f"metrics_port {port}: {_one_line(error)}") from error
+        raise RunError(f"{name} {ask}: {_one_line(error)}") from error
+
+
+def _tool_summary(rows: Sequence[Row]) -> str:
+    """The tools of the rows' domains."""
+    return "\n".join(domain(name).registry().summary() for name in sorted({row.task.domain for row in rows}))
 
 
 def parse(argv: Sequence[str]) -> tuple[RunArguments, Any]:
