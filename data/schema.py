@@ -95,7 +95,10 @@ class Row:
             roles = {role: where.reference(world, index) for role, index in subject.items()}
             reference = json.dumps(roles, separators=(",", ":"))
         registry = where.registry().bind(
-            world, faults=faults.for_episode(f"{self.task.id}/{ids}") if faults else None, now=self.task.now
+            world,
+            faults=faults.for_episode(f"{self.task.id}/{ids}") if faults else None,
+            now=self.task.now,
+            language=self.task.language,
         )
         offered, planner = surface.offer(registry, self.input)
         return Episode(

@@ -103,7 +103,8 @@ def timed(call: Call, policies: Policies, clock: Clock, report: Report) -> Call:
         report.attempts += 1
         clock.sleep(min(latency, timeout))
         if latency > timeout:
-            raise ToolError(ErrorCode.TIMEOUT, f"no answer within {policies.timeout_ms} ms")
+            limit = policies.timeout_ms
+            raise ToolError(ErrorCode.TIMEOUT, f"no answer within {limit} ms", zh=f"{limit}毫秒内没有应答")
         return call(arguments)
 
     return run
@@ -117,8 +118,10 @@ def broken_off(call: Call, rule: Breaker | None, breaker: CircuitBreaker | None,
     def run(arguments: dict[str, JSON]) -> JSON:
         if not breaker.allows():
             report.stages.append("circuit open")
-            detail = f"it failed {rule.failures} times in a row; next attempt in {breaker.left_s:.0f} s at the earliest"
-            raise ToolError(ErrorCode.CIRCUIT_OPEN, detail)
+            left = f"{breaker.left_s:.0f}"
+            detail = f"it failed {rule.failures} times in a row; next attempt in {left} s at the earliest"
+            zh = f"服务连续失败{rule.failures}次，暂不可用，请至少{left}秒后再试"
+            raise ToolError(ErrorCode.CIRCUIT_OPEN, detail, zh=zh)
         try:
             data = call(arguments)
         except ToolError as error:
@@ -178,9 +181,9 @@ def limited(call: Call, window: Window | None, report: Report) -> Call:
         left = window.take()
         if left > 0:
             report.stages.append("rate limited")
-            raise ToolError(
-                ErrorCode.RATE_LIMITED, f"{window.rule.calls} calls per {window.rule.per_s:g} s; wait {left:.0f} s"
-            )
+            calls, per = window.rule.calls, f"{window.rule.per_s:g}"
+            detail, zh = f"{calls} calls per {per} s; wait {left:.0f} s", f"每{per}秒最多{calls}次，请等{left:.0f}秒"
+            raise ToolError(ErrorCode.RATE_LIMITED, detail, zh=zh)
         return call(arguments)
 
     return run

@@ -134,6 +134,7 @@ class Registry:
         self._callers: Mapping[str, Caller] = {}
         self._faults: Faults | None = None
         self._now: datetime | None = None
+        self._language = "en"
         self._trace_id = ""
         self._span = 0  # the last one of the trace; those that follow count up from a random number
 
@@ -243,13 +244,14 @@ class Registry:
         on_call: Observer | None = None,
         faults: Faults | None = None,
         now: str = "",
+        language: str = "en",
     ) -> Registry:
         """The same tools on one episode's world; whatever a call leaves behind belongs to this copy.
 
         clock: the episode's, for latencies, timeouts, retries, breakers and caches (default: a virtual one). callers:
         how to reach the tools of other transports than local, by kind. on_call: an observer. Where these two are left
         out, the registry's own hold. faults: of this episode. now: ISO date-time at the clock's start, from which
-        results get their timestamp.
+        results get their timestamp. language: of the errors that have a text in it.
         """
         bound = copy.copy(self)
         bound._on_call = on_call or self._on_call
@@ -260,6 +262,7 @@ class Registry:
         bound._failed = Counter()
         bound._callers = self._callers if callers is None else callers
         bound._trace_id = ""
+        bound._language = language
         bound._now = datetime.fromisoformat(now) if now else None
         return bound
 
@@ -348,7 +351,8 @@ class Registry:
             data = self._data(tool, arguments, report)
             return Outcome(arguments, ToolResult.success(data, tool=call.name, **self._origin(tool)))
         except ToolError as error:
-            told = ToolResult.error(error.code, error.detail, tool=call.name, **self._origin(tool))
+            detail = error.detail_in(self._language)
+            told = ToolResult.error(error.code, detail, tool=call.name, **self._origin(tool))
             return Outcome(arguments, told)
         except Exception as error:
             # The one broad except of the core: a bug in one of many tools must void its own episode, visibly, and not

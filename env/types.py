@@ -72,12 +72,20 @@ _RETRYABLE = {ErrorCode.TIMEOUT, ErrorCode.RATE_LIMITED, ErrorCode.UNAVAILABLE, 
 
 
 class ToolError(Exception):
-    """Raised by a tool for what it expects to go wrong; the model is told. Any other exception is our bug."""
+    """Raised by a tool for what it expects to go wrong; the model is told. Any other exception is our bug.
 
-    def __init__(self, code: ErrorCode, detail: str):
+    detail: in English. told: the same in other languages, by code ("zh"), for callers who speak them.
+    """
+
+    def __init__(self, code: ErrorCode, detail: str, **told: str):
         super().__init__(f"{code}: {detail}")
         self.code = code
         self.detail = detail
+        self.told = told
+
+    def detail_in(self, language: str) -> str:
+        """In that language, else in English."""
+        return self.told.get(language, self.detail)
 
 
 class AttemptStatus(StrEnum):

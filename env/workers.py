@@ -47,7 +47,7 @@ def run_with_deadline(
         raise ToolError(ErrorCode.UNAVAILABLE, "the tool's process ended without an answer")
     kind, *rest = json.loads(answer)
     if kind == "error":
-        raise ToolError(ErrorCode(rest[0]), rest[1])
+        raise ToolError(ErrorCode(rest[0]), rest[1], **rest[2])
     if kind == "bug":
         raise WorkerBug(rest[0])
     data: JSON = rest[0]
@@ -65,7 +65,7 @@ def _work(
             answer: list[JSON] = ["data", function(world, **arguments)]
             text = json.dumps(answer)
         except ToolError as error:
-            text = json.dumps(["error", error.code.value, error.detail])
+            text = json.dumps(["error", error.code.value, error.detail, error.told])
         except BaseException as error:
             text = json.dumps(["bug", type(error).__name__])
         left = text.encode()

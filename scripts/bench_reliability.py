@@ -566,7 +566,11 @@ def mcp_over_http(divisor: int) -> Figure:
     return tally.figure("R21", "MCP over HTTP: strangers refused, honest clients served")
 
 
-OPEN_WITHOUT_CARE: tuple[tuple[str, list[str]], ...] = (("", []), ("secret", []), ("", ["--allow_host", "tools.example"]))
+OPEN_WITHOUT_CARE: tuple[tuple[str, list[str]], ...] = (
+    ("", []),
+    ("secret", []),
+    ("", ["--allow_host", "tools.example"]),
+)
 JSON_HEADERS = {"content-type": "application/json", "accept": "application/json, text/event-stream"}
 HELLO = {
     "jsonrpc": "2.0", "id": 1, "method": "initialize",

@@ -288,6 +288,30 @@ def test_an_order_at_a_price_of_ones_own_is_refused() -> None:
     assert bound.tool_call("confirm_order", order_id="12345").code is ErrorCode.NOT_FOUND
 
 
+def test_errors_are_told_in_the_callers_language_where_a_tool_speaks_it() -> None:
+    world = finance.open_world({"seed": 4}, NOW, "")
+    registry = domain("finance").registry()
+    told = {
+        language: registry.bind(world, language=language).tool_call("get_portfolio", account="B-1").message
+        for language in ("zh", "en", "fr")
+    }
+    assert told["zh"] == "not_found: 没有账户'B-1'，账户形如A-1027"
+    assert told["en"] == told["fr"] == "not_found: no account 'B-1'; accounts look like A-1027"
+    rows_of = {row.task.language: row for row in rows("train", 60, 3, domain="finance")}
+    for language, row in rows_of.items():
+        [text] = row.open().play(call_text("get_portfolio", {"account": "B-1"})) or []
+        assert ("没有账户" in text) == (language == "zh")
+
+
+def test_an_open_breaker_says_so_in_chinese_too() -> None:
+    world = finance.open_world({"seed": 4}, NOW, "")
+    world.source.down = True
+    bound = domain("finance").registry().bind(world, language="zh")
+    for _ in range(3):
+        told = bound.tool_call("stock_price", symbol="VEGA").message
+    assert told.startswith("circuit_open: 服务连续失败3次，暂不可用，请至少")
+
+
 def test_order_numbers_are_drawn_for_each_episode() -> None:
     row = of_kind("finance", 207)
     assert row.open().reference_output == row.reference_output

@@ -55,7 +55,7 @@ class World:
     def price(self, symbol: str) -> float | None:
         """Today's price in yuan, None for an unknown symbol. Raises ToolError(UNAVAILABLE) while the source is down."""
         if self.source.down:
-            raise ToolError(ErrorCode.UNAVAILABLE, "the price source answers 503")
+            raise ToolError(ErrorCode.UNAVAILABLE, "the price source answers 503", zh="行情服务返回503")
         if symbol.upper() not in SYMBOLS:
             return None
         cents = random.Random(f"price/{self._seed}/{symbol.upper()}/{self.today}").randrange(500, 30_000)

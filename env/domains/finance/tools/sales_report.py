@@ -13,5 +13,5 @@ def sales_report_qoq(world: World, quarter: str, returned: int, returned_before:
     net = world.sales(quarter) - returned
     before = world.sales(quarter_before(quarter)) - returned_before
     if net < 0 or before <= 0:
-        raise ToolError(ErrorCode.BUSINESS_ERROR, "the returned orders exceed the sales")
+        raise ToolError(ErrorCode.BUSINESS_ERROR, "the returned orders exceed the sales", zh="退货额超过销售额")
     return {"quarter": quarter, "net_sales": net, "growth_percent": round((net / before - 1) * 100, 1)}

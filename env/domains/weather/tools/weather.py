@@ -14,7 +14,9 @@ def get_weather(world: World, city: str, date: str | None = None) -> dict[str, A
     day = Date.fromisoformat(date) if date is not None else world.today
     if abs((day - world.today).days) > FORECAST_DAYS:
         raise ToolError(
-            ErrorCode.BUSINESS_ERROR, f"date {day} is more than {FORECAST_DAYS} days from today, {world.today}"
+            ErrorCode.BUSINESS_ERROR,
+            f"date {day} is more than {FORECAST_DAYS} days from today, {world.today}",
+            zh=f"日期{day}离今天{world.today}超过{FORECAST_DAYS}天",
         )
     found = world.forecast(city, day)
     return {"forecasts": [_told(found)] if found else []}
