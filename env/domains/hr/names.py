@@ -52,6 +52,30 @@ class Name:
         return tuple(dict.fromkeys((self.simplified, self.traditional, self.pinyin, reversed_order)))
 
 
+@dataclass(frozen=True, slots=True)
+class ListedName:
+    """A name as somebody's own directory lists it; no spelling is added.
+
+    simplified: what Chinese questions say. pinyin: what English ones say, the same where there is one name only.
+    """
+
+    simplified: str
+    pinyin: str
+    others: tuple[str, ...] = ()
+
+    @property
+    def traditional(self) -> str:
+        """What a Chinese question now and then says instead."""
+        return self.others[0] if self.others else self.simplified
+
+    @property
+    def spellings(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys((self.simplified, self.pinyin, *self.others)))
+
+
+PersonName = Name | ListedName
+
+
 def compose(surname: int, given: tuple[int, ...]) -> Name:
     """The name made of SURNAMES[surname] and one or two entries of GIVEN."""
     family, parts = SURNAMES[surname], [GIVEN[index] for index in given]
