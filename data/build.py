@@ -10,6 +10,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from data import own as own_rows
+from data.own import Own
 from data.scenarios import finance, hr, hr_more, weather
 from data.schema import LANGUAGES, SPLITS, Row
 
@@ -51,14 +53,18 @@ def write(
     kinds: Sequence[int] | None = None,
     held_out: Sequence[int] = (),
     train_shares: Mapping[int, float] | None = None,
+    own: Own | None = None,
 ) -> dict[str, Any]:
     """Write <out>/<split>/<domain>.jsonl and <out>/manifest.json; returns the manifest.
 
     counts: rows by split, of each domain. progress: wraps the rows of a file. kinds: None for the default mix.
-    held_out: kinds that no training row has. train_shares: of single kinds, in the training split only. Raises
-    ValueError where a domain is left without a kind.
+    held_out: kinds that no training row has. train_shares: of single kinds, in the training split only. own: the
+    directory that all rows are about, instead of simulated companies; kinds that find nobody in it are left out and
+    named in the manifest. Raises ValueError where a domain is left without a kind.
     """
     manifest: dict[str, Any] = {"format": "stepcredit rows, version 1", "seed": seed, "files": {}}
+    if own is not None:
+        manifest |= {"directory": {"path": own.path, "sha256": own.sha256, "people": own.people}, "left_out": {}}
     for domain in domains:
         for split in SPLITS:
             path = out / split / f"{domain}.jsonl"
@@ -66,7 +72,13 @@ def write(
             shares = shares_of(domain, kinds, held_out if split == "train" else ())
             if split == "train" and train_shares:
                 shares |= {kind: share for kind, share in train_shares.items() if kind in shares}
-            source = progress(rows(split, counts[split], seed, shares, domain))
+            made = rows(split, counts[split], seed, shares, domain)
+            if own is not None:
+                shares, manifest["left_out"][split] = own_rows.possible(own, split, shares)
+                if not shares:
+                    raise ValueError(f"{split}: no kind finds anybody in this directory")
+                made = own_rows.rows(own, split, counts[split], seed, shares)
+            source = progress(made)
             manifest["files"][f"{split}/{domain}.jsonl"] = _write_split(path, source)
     text = json.dumps(manifest, ensure_ascii=False, indent=1) + "\n"
     (out / "manifest.json").write_text(text, encoding="utf-8")
