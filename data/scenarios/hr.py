@@ -7,7 +7,7 @@ that training and evaluation share no person, no id and no phrasing.
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from functools import cached_property, lru_cache
@@ -63,6 +63,14 @@ def make_row(kind: int, language: str, split: str, number: int, seed: int, compa
             return made
 
 
+def first_companies(split: str, count: int, seed: int, companies: int) -> Iterator[int]:
+    """Which company `make_row` draws first for each row, and nearly always keeps."""
+    rng = random.Random()
+    for number in range(count):
+        rng.seed(f"row/{seed}/{split}/{number}")
+        yield rng.randrange(companies)
+
+
 def make_of(kind: int, case: Case, number: int, seed: int) -> Row | None:
     """A row of one of KINDS, None where the company has nobody for it."""
     drawn = KINDS[kind](case)
@@ -116,8 +124,8 @@ def draw_case(rng: random.Random, language: str, split: str, seed: int, companie
     day = date(2025, 1, 6) + timedelta(days=own.randrange(900))
     now = datetime(day.year, day.month, day.day, own.randrange(8, 19), tzinfo=ZoneInfo(zone)).isoformat()
     # The seed of a company tells the splits apart too: equal numbers must not mean equal reporting lines.
-    spec = {"seed": seed * 1_000_003 + number, "size": COMPANY_SIZE, "split": split}
-    return Case(Company.generate(**spec, today=day), spec, now, zone, language, rng)
+    spec: dict[str, Any] = {"seed": seed * 1_000_003 + number, "size": COMPANY_SIZE, "split": split}
+    return Case(hr.company(spec, now), spec, now, zone, language, rng)
 
 
 Drawn = tuple[str, int | None, str | None, str | None, dict[str, Any]]  # ask, subject, mention, period, extra slots
@@ -170,7 +178,8 @@ def _kind_2(case: Case) -> Drawn | None:
 
 def _kind_3(case: Case) -> Drawn | None:
     wanted = case.rng.random() < 0.5  # on leave today or not, as often
-    subject = somebody(case, lambda index: (_days(case, index, "today") > 0) == wanted)
+    days = _days(case, "today")
+    subject = somebody(case, lambda index: (days(index) > 0) == wanted)
     return _about(case, "leave_today", subject, "today")
 
 
@@ -205,13 +214,15 @@ def _kind_10(case: Case) -> Drawn | None:
 
 
 def _kind_13(case: Case) -> Drawn | None:
-    subject = somebody(case, lambda index: _days(case, index, "last_week") > 0)
+    days = _days(case, "last_week")
+    subject = somebody(case, lambda index: days(index) > 0)
     return _about(case, "leave_period", subject, "last_week")
 
 
 def _kind_19(case: Case) -> Drawn | None:
     period = case.rng.choice(("this_week", "last_week"))
-    return _about(case, "leave_period", somebody(case, lambda index: not _days(case, index, period)), period)
+    days = _days(case, period)
+    return _about(case, "leave_period", somebody(case, lambda index: not days(index)), period)
 
 
 def _kind_20(case: Case) -> Drawn | None:
@@ -256,7 +267,7 @@ def _row(
         spec["fixed_ids"] = {str(subject): mention}
     rubric = make_rubric(case.company, ask, subject, mention, dates, slots.get("unknown"))
     if subject is not None:
-        reference = hr.draw_ids(spec, case.now, ROW_IDS)[subject]
+        reference = hr.draw_id_of(subject, spec, case.now, ROW_IDS)
     else:
         reference = "none" if ask == "chat" else "not_found"
     task = Task(
@@ -374,7 +385,9 @@ def total_days(company: Company, person: int, period: tuple[str, str, str]) -> f
     return sum(record.days_within(first, last) for record in company.leave[person])
 
 
-def _days(case: Case, person: int, period: str) -> float:
+def _days(case: Case, period: str) -> Callable[[int], float]:
+    """Person -> leave days in the period."""
     dates = period_dates(case.today, period)
     assert dates is not None
-    return total_days(case.company, person, dates)
+    first, last = date.fromisoformat(dates[1]), date.fromisoformat(dates[2])
+    return lambda person: sum(record.days_within(first, last) for record in case.company.leave[person])

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import date, timedelta
 from functools import lru_cache
 from pathlib import Path
@@ -17,7 +17,8 @@ from typing import Any
 
 from data.scenarios import hr
 from data.scenarios.hr import LEAVE, ORG, WEIGHTS, Case
-from data.schema import Row, Task
+from data.schema import ROW_IDS, Row, Task, reference_of
+from env.domains import hr as domain
 from env.domains.hr.names import PersonName
 from env.domains.hr.world import Company
 from env.yaml_strict import load
@@ -82,8 +83,10 @@ def make_row(kind: int, case: Case, number: int, seed: int) -> Row | None:
         },
         reply=_filled(more()["replies"][drawn.reply][case.language], drawn.slots),
     )
-    row = Row(text, drawn.reference or "pending", task)
-    return row if drawn.reference else replace(row, reference_output=row.open().reference_output)
+    if drawn.subject is None:
+        return Row(text, drawn.reference, task)
+    ids = domain.draw_ids(case.spec, case.now, ROW_IDS)
+    return Row(text, reference_of(drawn.subject, ids.__getitem__), task)
 
 
 @lru_cache(maxsize=1)

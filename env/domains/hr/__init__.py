@@ -81,11 +81,25 @@ def open_world(spec: Mapping[str, Any], now: str, seed: str) -> World:
 
 def draw_ids(spec: Mapping[str, Any], now: str, seed: str) -> Ids:
     """The ids that `open_world` gives the people, by index."""
-    fixed = {int(person): emp_id for person, emp_id in spec.get("fixed_ids", {}).items()}
-    where, drawn = company(spec, now), f"{spec['split']}/{spec['seed']}/{seed}"
+    where, drawn, fixed = company(spec, now), _seed(spec, seed), _fixed(spec)
     if "directory" in spec:
         return DrawnIds(spec["split"], drawn, len(where.people), fixed)
     return where.draw_ids(drawn, fixed)
+
+
+def draw_id_of(person: int, spec: Mapping[str, Any], now: str, seed: str) -> str:
+    """The id that `open_world` gives one person."""
+    if "directory" in spec:
+        return draw_ids(spec, now, seed)[person]
+    return company(spec, now).draw_id_of(person, _seed(spec, seed), _fixed(spec))
+
+
+def _seed(spec: Mapping[str, Any], seed: str) -> str:
+    return f"{spec['split']}/{spec['seed']}/{seed}"
+
+
+def _fixed(spec: Mapping[str, Any]) -> dict[int, str]:
+    return {int(person): emp_id for person, emp_id in spec.get("fixed_ids", {}).items()}
 
 
 def reference(world: World, subject: int) -> str:

@@ -80,11 +80,16 @@ def compose(surname: int, given: tuple[int, ...]) -> Name:
     """The name made of SURNAMES[surname] and one or two entries of GIVEN."""
     family, parts = SURNAMES[surname], [GIVEN[index] for index in given]
     return Name(
-        simplified=family[0] + "".join(part[0] for part in parts),
-        traditional=family[1] + "".join(part[1] for part in parts),
+        simplified=family[0] + "".join([part[0] for part in parts]),
+        traditional=family[1] + "".join([part[1] for part in parts]),
         surname=family[2],
-        given="".join(part[2] for part in parts),
+        given="".join([part[2] for part in parts]),
     )
+
+
+def pinyin_of(surname: int, given: tuple[int, ...]) -> str:
+    """The pinyin without spaces of what `compose` would make: by it names are told apart and split."""
+    return SURNAMES[surname][2] + "".join([GIVEN[index][2] for index in given])
 
 
 def held_out(text: str) -> bool:
