@@ -7,6 +7,7 @@ import hashlib
 import json
 import os
 import random
+from array import array
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
@@ -67,25 +68,32 @@ def lines(split: str, count: int, seed: int, shares: Mapping[int, float] | None,
 
     To simulate a company takes longer than to ask about it, and 100,000 rows have more of them than can be kept.
     """
-    mix = list(_mix(split, count, seed, shares, domain))
-    numbers = list(range(count))
+    drawn = _mix(split, count, seed, shares, domain)
+    mix = array("l", (len(LANGUAGES) * kind + LANGUAGES.index(language) for kind, language in drawn))
+    numbers = array("l", range(count))
     if domain == "hr":
-        numbers.sort(key=list(hr.first_companies(split, count, seed, _worlds(count))).__getitem__)
-    parts = [[(number, *mix[number]) for number in numbers[at : at + PART]] for at in range(0, count, PART)]
+        company = array("l", hr.first_companies(split, count, seed, _worlds(count)))
+        numbers = array("l", sorted(numbers, key=company.__getitem__))
+    parts = [numbers[at : at + PART] for at in range(0, count, PART)]
+    mixes = [array("l", map(mix.__getitem__, part)) for part in parts]
     work = partial(_lines_of, split, seed, domain, _worlds(count))
     if count < PARALLEL_FROM:
-        yield from chain.from_iterable(map(work, parts))
+        yield from chain.from_iterable(map(work, parts, mixes))
         return
     # spawn, as a fork would copy the threads of a progress bar halfway. Rows make no reference cycles, and to look for
     # some takes a quarter of the time.
     with ProcessPoolExecutor(min(os.cpu_count() or 1, MOST_PROCESSES), get_context("spawn"), gc.disable) as pool:
-        yield from chain.from_iterable(pool.map(work, parts))
+        yield from chain.from_iterable(pool.map(work, parts, mixes))
 
 
-def _lines_of(split: str, seed: int, domain: str, worlds: int, part: Sequence[tuple[int, int, str]]) -> list[Line]:
-    """part: number, kind and language of each row."""
+def _lines_of(
+    split: str, seed: int, domain: str, worlds: int, numbers: Sequence[int], mix: Sequence[int]
+) -> list[Line]:
+    """mix: kind and language of each row, as one number."""
+    asked = (divmod(each, len(LANGUAGES)) for each in mix)
     return [
-        Line.of(number, _make(domain, kind, language, split, number, seed, worlds)) for number, kind, language in part
+        Line.of(number, _make(domain, kind, LANGUAGES[language], split, number, seed, worlds))
+        for number, (kind, language) in zip(numbers, asked, strict=True)
     ]
 
 
@@ -174,19 +182,17 @@ def _write_split(path: Path, source: Iterable[Line]) -> dict[str, Any]:
     digest, kinds, languages, depths = hashlib.sha256(), Counter[int](), Counter[str](), Counter[int]()
     partial = path.with_suffix(".partial")
     with TemporaryFile(dir=path.parent) as spool, partial.open("wb") as file:
-        places: dict[int, tuple[int, int]] = {}
-        end = 0
+        numbers, ends = array("l"), array("q", [0])
         for line in source:
-            places[line.number] = (end, len(line.text))
-            end += len(line.text)
+            numbers.append(line.number)
+            ends.append(ends[-1] + len(line.text))
             spool.write(line.text)
             kinds[line.kind] += 1
             languages[line.language] += 1
             depths[line.depth] += 1
         spool.flush()
-        for number in sorted(places):
-            start, length = places[number]
-            text = os.pread(spool.fileno(), length, start)
+        for at in sorted(range(len(numbers)), key=numbers.__getitem__):
+            text = os.pread(spool.fileno(), ends[at + 1] - ends[at], ends[at])
             file.write(text)
             digest.update(text)
     partial.rename(path)
