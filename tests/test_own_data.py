@@ -383,6 +383,24 @@ def test_nobody_is_asked_for_an_address_that_the_directory_has_not(built: tuple[
     assert {row.task.ask for row in own.rows(bare, "train", 10, 0, {2: 1.0})} == {"manager_name"}
 
 
+def test_people_are_homonyms_only_where_their_name_means_nobody_else(tmp_path: Path) -> None:
+    two = ("1,云雨,,Attic,,active", "2,云雨,,Cellar,1,active")
+
+    def homonyms(*more: str) -> list[tuple[int, ...]]:
+        staff = [line.replace("云雨", "云雨,Yun Yu") for line in (*two, *more)]
+        (tmp_path / "people.csv").write_text("\n".join((HEAD.replace("name", "name,name_en"), *staff)), "utf-8")
+        company = directory.read(tmp_path / "people.csv").company
+        return [group for split in ("train", "eval") for group in snapshots.company(
+            json.loads(snapshots.dump(replace(company, ceo=None))), split).homonyms]  # fmt: skip
+
+    assert homonyms() == [(0, 1)]
+    assert homonyms("3,Ann Ash,Ann,,Attic,1,active") == [(0, 1)]
+    assert homonyms("3,芸玉,Yun Yu,,Attic,1,active") == [], "an English question would mean all three"
+    assert homonyms("3,云雨,,Attic,1,active") == [], "two of one department"
+    assert homonyms("3,云雨,,,1,active") == [], "somebody without a department"
+    assert homonyms("3,云雨,,Attic,1,left") == [(0, 1)]
+
+
 # --- the command
 
 

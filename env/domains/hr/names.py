@@ -46,6 +46,11 @@ class Name:
         return f"{self.surname.capitalize()} {self.given.capitalize()}"
 
     @property
+    def said(self) -> tuple[str, ...]:
+        """What questions call somebody of this name."""
+        return (self.simplified, self.traditional, self.pinyin)
+
+    @property
     def spellings(self) -> tuple[str, ...]:
         """Every form that the directory resolves: simplified, traditional, pinyin in both orders."""
         reversed_order = f"{self.given.capitalize()} {self.surname.capitalize()}"
@@ -67,6 +72,10 @@ class ListedName:
     def traditional(self) -> str:
         """What a Chinese question now and then says instead."""
         return self.others[0] if self.others else self.simplified
+
+    @property
+    def said(self) -> tuple[str, ...]:
+        return self.spellings
 
     @property
     def spellings(self) -> tuple[str, ...]:

@@ -126,16 +126,29 @@ class Company:
 
     @cached_property
     def homonyms(self) -> tuple[tuple[int, ...], ...]:
-        """Active people of one and the same name who can be told apart by a department."""
+        """Active people of one and the same name, nobody else's, who can be told apart by a department."""
         groups: dict[str, list[int]] = {}
+        called: dict[str, set[int]] = {}
         for index, person in enumerate(self.people):
-            if person.active and index != self.ceo and self.may_ask(index):
+            if not person.active:
+                continue
+            for text in person.name.said:
+                called.setdefault(alias_key(text), set()).add(index)
+            if index != self.ceo and self.may_ask(index):
                 groups.setdefault(alias_key(person.name.simplified), []).append(index)
-        return tuple(tuple(group) for group in groups.values() if len(group) > 1 and self._in_departments(group))
+        return tuple(
+            tuple(group)
+            for group in groups.values()
+            if len(group) > 1 and self._in_departments(group) and self._by_name(group, called) == set(group)
+        )
 
     def _in_departments(self, group: list[int]) -> bool:
         departments = {self.people[index].department for index in group}
         return len(departments) == len(group) and "" not in departments
+
+    def _by_name(self, group: list[int], called: Mapping[str, set[int]]) -> set[int]:
+        """Everybody whom a name of one of the group means."""
+        return {who for index in group for text in self.people[index].name.said for who in called[alias_key(text)]}
 
     @cached_property
     def former(self) -> tuple[int, ...]:
