@@ -6,9 +6,10 @@ AgentArts reads two string fields, `input` and `reference_output`; everything of
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields
 from datetime import date, datetime
+from operator import attrgetter
 from typing import Any
 
 from env.domains import domain, known
@@ -66,6 +67,10 @@ class Task:
         return len(self.rubric["steps"])
 
 
+_TASK_FIELDS = tuple(field.name for field in fields(Task))
+_task_values = attrgetter(*_TASK_FIELDS)
+
+
 @dataclass(frozen=True, slots=True)
 class Row:
     """One query. `reference_output`: an employee id, a JSON text of several values, or one of OUTCOMES."""
@@ -76,7 +81,9 @@ class Row:
 
     def to_json(self) -> str:
         """One line of JSON, the same bytes for equal rows."""
-        return json.dumps(asdict(self), ensure_ascii=False, separators=(",", ":"))
+        task = dict(zip(_TASK_FIELDS, _task_values(self.task), strict=True))
+        row = {"input": self.input, "reference_output": self.reference_output, "task": task}
+        return json.dumps(row, ensure_ascii=False, separators=(",", ":"))
 
     def open(
         self, ids: str = ROW_IDS, max_turns: int = 6, faults: FaultPlan | None = None, surface: Surface = ALL_TOOLS
@@ -87,13 +94,7 @@ class Row:
         """
         where = domain(self.task.domain)
         world = where.open_world(self.task.world, self.task.now, ids)
-        reference = self.reference_output
         subject = self.task.subject
-        if isinstance(subject, int):
-            reference = where.reference(world, subject)
-        elif subject is not None:
-            roles = {role: where.reference(world, index) for role, index in subject.items()}
-            reference = json.dumps(roles, separators=(",", ":"))
         registry = where.registry().bind(
             world,
             faults=faults.for_episode(f"{self.task.id}/{ids}") if faults else None,
@@ -103,7 +104,7 @@ class Row:
         offered, planner = surface.offer(registry, self.input)
         return Episode(
             self.input,
-            reference,
+            self.reference_output if subject is None else reference_of(subject, lambda i: where.reference(world, i)),
             offered,
             language=self.task.language,
             now=self.task.now,
@@ -111,6 +112,13 @@ class Row:
             meta={"row": self.task.id, "kind": self.task.kind, "language": self.task.language, "ids": ids},
             planner=planner,
         )
+
+
+def reference_of(subject: int | Mapping[str, int], id_of: Callable[[int], str]) -> str:
+    """The reference of a task with a subject: its id, or a JSON object of ids by role."""
+    if isinstance(subject, int):
+        return id_of(subject)
+    return json.dumps({role: id_of(index) for role, index in subject.items()}, separators=(",", ":"))
 
 
 def row_from_json(value: Any) -> Row:

@@ -45,13 +45,18 @@ def main(argv: Sequence[str] | None = None) -> int:
 def unsound(rows: Sequence[Row]) -> Iterator[str]:
     """Rows on which the oracle is not perfect or silence earns something, with fresh employee ids and the row's own."""
     for row in track(rows, "scoring"):
-        for ids in ("row", "fresh"):
-            perfect = _score(row, Oracle(), ids)
-            if perfect is None or perfect.total != 1.0:
-                yield f"{row.task.id}: the oracle scores {perfect.total if perfect else None} with ids {ids!r}"
-        silent = _score(row, Silent(), "row")
-        if silent is None or silent.total != 0.0:
-            yield f"{row.task.id}: silence scores {silent.total if silent else None}"
+        yield from faults(row)
+
+
+def faults(row: Row) -> Iterator[str]:
+    """What keeps a single row from being sound."""
+    for ids in ("row", "fresh"):
+        perfect = _score(row, Oracle(), ids)
+        if perfect is None or perfect.total != 1.0:
+            yield f"{row.task.id}: the oracle scores {perfect.total if perfect else None} with ids {ids!r}"
+    silent = _score(row, Silent(), "row")
+    if silent is None or silent.total != 0.0:
+        yield f"{row.task.id}: silence scores {silent.total if silent else None}"
 
 
 def _score(row: Row, player: Player, ids: str) -> Score | None:

@@ -14,12 +14,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import date, timedelta
 from functools import cache
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from data import examples
+from data import build, examples
 from data.build import rows as build_rows
 from data.build import write
 from data.checks import contains, leaks
@@ -48,7 +49,7 @@ def both() -> list[Row]:
 # ---- reproducible ----
 
 
-def build(out: Path, seed: int, hashseed: str) -> dict[str, bytes]:
+def built(out: Path, seed: int, hashseed: str) -> dict[str, bytes]:
     """What the command writes, by file."""
     command = ["-m", "scripts.build_data", "--out", str(out), "--rows", "40", "--eval_rows", "20", "--seed", str(seed)]
     environment = os.environ | {"PYTHONHASHSEED": hashseed}
@@ -57,7 +58,7 @@ def build(out: Path, seed: int, hashseed: str) -> dict[str, bytes]:
 
 
 def test_equal_seeds_give_equal_bytes_in_any_process_and_other_seeds_other_rows(tmp_path: Path) -> None:
-    first, again = build(tmp_path / "a", 3, "1"), build(tmp_path / "b", 3, "2")
+    first, again = built(tmp_path / "a", 3, "1"), built(tmp_path / "b", 3, "2")
     assert first == again
     assert first.keys() == {"train/hr.jsonl", "eval/hr.jsonl", "manifest.json"}
     write(tmp_path / "c", {"train": 40, "eval": 20}, 4)
@@ -84,6 +85,23 @@ def test_manifest_says_what_the_files_hold(tmp_path: Path) -> None:
         ):
             assert facts[key] == dict(counted)
     assert not list(tmp_path.rglob("*.partial"))
+
+
+@pytest.mark.parametrize("domain", ["hr", "finance"])
+def test_lines_of_several_processes_are_the_rows_in_another_order(domain: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    wanted = [(row.to_json() + "\n").encode() for row in build_rows("train", 150, 5, None, domain)]
+    alone = list(build.lines("train", 150, 5, None, domain))
+    monkeypatch.setattr(build, "PARALLEL_FROM", 0)
+    monkeypatch.setattr(build, "PART", 60)
+    monkeypatch.setattr(build, "MOST_PROCESSES", 2)
+    assert list(build.lines("train", 150, 5, None, domain)) == alone
+    assert [line.text for line in sorted(alone, key=lambda line: line.number)] == wanted
+
+
+def test_a_company_is_simulated_once_for_all_of_its_rows() -> None:
+    companies = [json.loads(line.text)["task"]["world"]["seed"] for line in build.lines("train", 400, 0, None, "hr")]
+    stays = sum(one == other for one, other in pairwise(companies))
+    assert stays > len(companies) - 1.3 * len(set(companies)), "but for a few that had to be drawn again"
 
 
 def test_a_row_survives_being_written_and_read(tmp_path: Path) -> None:

@@ -77,17 +77,18 @@ def _who(
     if kind == 26:
         return None, None, None
     if kind == 10:
-        taken = {alias_key(text) for person in company.people for text in person.name.spellings}
         while True:
             name = compose(rng.randrange(len(SURNAMES)), (rng.randrange(len(GIVEN)), rng.randrange(len(GIVEN))))
-            if name_split(name) == "eval" and not taken & {alias_key(text) for text in name.spellings}:
+            if name_split(name) == "eval" and not company.aliases & {alias_key(text) for text in name.spellings}:
                 return None, name.simplified if language == "zh" else name.pinyin, name
-    options = [company.ceo] if kind == 20 else [i for i in range(1, len(company.people)) if company.is_unique(i)]
+    options = list(company.subjects)
+    if kind == 20 and company.ceo is not None:
+        options = [company.ceo]
     if kind in (13, 19):
         assert period is not None
         options = [i for i in options if (scenario.total_days(company, i, period) > 0) == (kind == 13)]
     subject = rng.choice(options)
     if ASKS[kind].endswith("_by_id"):
         return subject, draw_id(rng, "eval", set()), None
-    name = company.people[subject].name
-    return subject, name.simplified if language == "zh" else name.pinyin, None
+    called = company.people[subject].name
+    return subject, called.simplified if language == "zh" else called.pinyin, None

@@ -7,18 +7,18 @@ that training and evaluation share no person, no id and no phrasing.
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
 
 from data.schema import ROW_IDS, Row, Task
 from env.domains import hr
-from env.domains.hr.names import GIVEN, SURNAMES, Name, compose, name_split
-from env.domains.hr.world import Company, alias_key, draw_id
+from env.domains.hr.names import GIVEN, SURNAMES, Name, PersonName, compose, name_split
+from env.domains.hr.world import Company, Person, alias_key, draw_id
 from env.yaml_strict import load
 
 SEARCH, LEAVE, ORG = "mcp_employee_search", "plugin_leave_query", "plugin_org_query"
@@ -26,17 +26,27 @@ SEARCH, LEAVE, ORG = "mcp_employee_search", "plugin_leave_query", "plugin_org_qu
 WEIGHTS = {SEARCH: 0.3, LEAVE: 0.35, ORG: 0.35}
 TIMEZONES = ("Asia/Shanghai", "Asia/Singapore", "Europe/Berlin")
 COMPANY_SIZE = 60
+LOOKED_AT = 200  # of a large company's people, in search of a suitable one
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Case:
-    """One drawn situation, before it is put into words."""
+    """One drawn situation, before it is put into words. spec: of the company, for `Domain.open_world`."""
 
     company: Company
+    spec: Mapping[str, Any]
     now: str
     timezone: str
     language: str
     rng: random.Random
+
+    @cached_property
+    def today(self) -> date:
+        return datetime.fromisoformat(self.now).date()
+
+
+# Who draws the case of a row, from its randomness, language, split, seed and the number of companies.
+Draw = Callable[[random.Random, str, str, int, int], Case]
 
 
 # kind -> share of the rows; kinds 1, 2, 3, 13, 19 and 20 take several tool calls
@@ -48,10 +58,23 @@ def make_row(kind: int, language: str, split: str, number: int, seed: int, compa
     """Row `number` of a split. Equal arguments give an equal row. companies: how many the split draws from."""
     rng = random.Random(f"row/{seed}/{split}/{number}")
     while True:
-        case = draw_case(rng, language, split, seed, companies)
-        drawn = KINDS[kind](case)
-        if drawn is not None:
-            return _row(case, kind, number, seed, *drawn)
+        made = make_of(kind, draw_case(rng, language, split, seed, companies), number, seed)
+        if made is not None:
+            return made
+
+
+def first_companies(split: str, count: int, seed: int, companies: int) -> Iterator[int]:
+    """Which company `make_row` draws first for each row, and nearly always keeps."""
+    rng = random.Random()
+    for number in range(count):
+        rng.seed(f"row/{seed}/{split}/{number}")
+        yield rng.randrange(companies)
+
+
+def make_of(kind: int, case: Case, number: int, seed: int) -> Row | None:
+    """A row of one of KINDS, None where the company has nobody for it."""
+    drawn = KINDS[kind](case)
+    return None if drawn is None else _row(case, kind, number, seed, *drawn)
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,8 +124,8 @@ def draw_case(rng: random.Random, language: str, split: str, seed: int, companie
     day = date(2025, 1, 6) + timedelta(days=own.randrange(900))
     now = datetime(day.year, day.month, day.day, own.randrange(8, 19), tzinfo=ZoneInfo(zone)).isoformat()
     # The seed of a company tells the splits apart too: equal numbers must not mean equal reporting lines.
-    company = Company.generate(seed * 1_000_003 + number, COMPANY_SIZE, split, day)
-    return Case(company, now, zone, language, rng)
+    spec: dict[str, Any] = {"seed": seed * 1_000_003 + number, "size": COMPANY_SIZE, "split": split}
+    return Case(hr.company(spec, now), spec, now, zone, language, rng)
 
 
 Drawn = tuple[str, int | None, str | None, str | None, dict[str, Any]]  # ask, subject, mention, period, extra slots
@@ -110,16 +133,26 @@ Drawn = tuple[str, int | None, str | None, str | None, dict[str, Any]]  # ask, s
 
 def somebody(case: Case, wanted: Callable[[int], bool] = lambda _: True) -> int | None:
     """Index of an active person below the CEO whose name nobody shares, None where nobody is wanted."""
-    people = case.company.people
-    options = [
-        index
-        for index in range(1, len(people))
-        if people[index].active and case.company.is_unique(index) and wanted(index)
-    ]
+    subjects: Sequence[int] = case.company.subjects
+    if len(subjects) > LOOKED_AT:
+        subjects = case.rng.sample(subjects, LOOKED_AT)
+    options = [index for index in subjects if wanted(index)]
     return case.rng.choice(options) if options else None
 
 
-def mention_of(case: Case, name: Name) -> str:
+def manager_of(case: Case, index: int) -> Person | None:
+    """None where the person has none."""
+    manager = case.company.people[index].manager
+    return None if manager is None else case.company.people[manager]
+
+
+def can_tell(case: Case, ask: str, index: int) -> bool:
+    """Whether the directory has what is asked about a person's manager."""
+    manager = manager_of(case, index)
+    return manager is not None and (not ask.endswith("email") or manager.email != "")
+
+
+def mention_of(case: Case, name: PersonName) -> str:
     """What a question in the case's language calls a person, now and then in traditional characters."""
     if case.language == "en":
         return name.pinyin
@@ -133,17 +166,20 @@ def _about(case: Case, ask: str, subject: int | None, period: str | None) -> Dra
 
 
 def _kind_1(case: Case) -> Drawn | None:
-    return _about(case, "leave_and_email", somebody(case), case.rng.choice(("this_week", "last_week")))
+    ask = "leave_and_email"
+    subject = somebody(case, lambda index: can_tell(case, ask, index))
+    return _about(case, ask, subject, case.rng.choice(("this_week", "last_week")))
 
 
 def _kind_2(case: Case) -> Drawn | None:
     ask = "manager_email" if case.rng.random() < 0.7 else "manager_name"
-    return _about(case, ask, somebody(case), None)
+    return _about(case, ask, somebody(case, lambda index: can_tell(case, ask, index)), None)
 
 
 def _kind_3(case: Case) -> Drawn | None:
     wanted = case.rng.random() < 0.5  # on leave today or not, as often
-    subject = somebody(case, lambda index: (_days(case, index, "today") > 0) == wanted)
+    days = _days(case, "today")
+    subject = somebody(case, lambda index: (days(index) > 0) == wanted)
     return _about(case, "leave_today", subject, "today")
 
 
@@ -153,19 +189,24 @@ def _kind_4(case: Case) -> Drawn | None:
 
 def _kind_5(case: Case) -> Drawn | None:
     subject, period = somebody(case), case.rng.choice(("this_week", "last_week"))
+    if subject is None:
+        return None
     return "leave_by_id", subject, draw_id(case.rng, case.company.split, set()), period, {}
 
 
 def _kind_6(case: Case) -> Drawn | None:
-    return "manager_by_id", somebody(case), draw_id(case.rng, case.company.split, set()), None, {}
+    subject = somebody(case, lambda index: can_tell(case, "manager_by_id", index))
+    if subject is None:
+        return None
+    return "manager_by_id", subject, draw_id(case.rng, case.company.split, set()), None, {}
 
 
 def _kind_10(case: Case) -> Drawn | None:
-    taken = {alias_key(text) for person in case.company.people for text in person.name.spellings}
     while True:
         given = tuple(case.rng.randrange(len(GIVEN)) for _ in range(case.rng.choice((1, 2))))
         name = compose(case.rng.randrange(len(SURNAMES)), given)
-        if name_split(name) == case.company.split and not taken & {alias_key(text) for text in name.spellings}:
+        keys = {alias_key(text) for text in name.spellings}
+        if name_split(name) == case.company.split and not case.company.aliases & keys:
             break
     ask = case.rng.choice((*PERSON_ASKS, "employee_id"))
     period = {"leave_today": "today", "leave_and_email": "this_week", "leave_period": "last_week"}.get(ask)
@@ -173,18 +214,20 @@ def _kind_10(case: Case) -> Drawn | None:
 
 
 def _kind_13(case: Case) -> Drawn | None:
-    subject = somebody(case, lambda index: _days(case, index, "last_week") > 0)
+    days = _days(case, "last_week")
+    subject = somebody(case, lambda index: days(index) > 0)
     return _about(case, "leave_period", subject, "last_week")
 
 
 def _kind_19(case: Case) -> Drawn | None:
     period = case.rng.choice(("this_week", "last_week"))
-    return _about(case, "leave_period", somebody(case, lambda index: not _days(case, index, period)), period)
+    days = _days(case, period)
+    return _about(case, "leave_period", somebody(case, lambda index: not days(index)), period)
 
 
 def _kind_20(case: Case) -> Drawn | None:
     ceo = case.company.ceo
-    if not case.company.is_unique(ceo):
+    if ceo is None or not case.company.is_unique(ceo) or not case.company.may_ask(ceo):
         return None
     mention = "CEO" if case.rng.random() < 0.3 else mention_of(case, case.company.people[ceo].name)
     return case.rng.choice(("manager_name", "manager_email")), ceo, mention, None, {}
@@ -213,18 +256,18 @@ def _row(
     slots: dict[str, Any],
 ) -> Row:
     phrase = _phrase(case, ask)
-    dates = period_dates(case.company.today, period)
+    dates = period_dates(case.today, period)
     word = case.rng.choice(phrasings()["periods"][period][case.language]) if period else ""
     values = {"name": mention, "emp_id": mention, "period": word, **slots}
     text = phrase.text
     for slot, value in values.items():
         text = text.replace("{" + slot + "}", str(value))
-    spec: dict[str, Any] = {"seed": case.company.seed, "size": case.company.size, "split": case.company.split}
+    spec = dict(case.spec)
     if ask.endswith("_by_id"):
         spec["fixed_ids"] = {str(subject): mention}
     rubric = make_rubric(case.company, ask, subject, mention, dates, slots.get("unknown"))
     if subject is not None:
-        reference = hr.draw_ids(spec, case.now, ROW_IDS)[subject]
+        reference = hr.draw_id_of(subject, spec, case.now, ROW_IDS)
     else:
         reference = "none" if ask == "chat" else "not_found"
     task = Task(
@@ -299,7 +342,7 @@ def _rubric(steps: list[dict[str, Any]], facts: list[dict[str, Any]], forbidden:
     return {"steps": steps, "answer": facts, "calls": "any", "forbidden": forbidden, "order": "dependencies"}
 
 
-def search_step(name: Name, mention: str | None, found: bool) -> dict[str, Any]:
+def search_step(name: PersonName, mention: str | None, found: bool) -> dict[str, Any]:
     """The rubric's search for a person by any spelling, which finds the reference or nobody."""
     spellings = list(dict.fromkeys([*name.spellings, *([mention] if mention else [])]))
     step: dict[str, Any] = {"id": "search", "tool": SEARCH, "weight": WEIGHTS[SEARCH]}
@@ -342,7 +385,9 @@ def total_days(company: Company, person: int, period: tuple[str, str, str]) -> f
     return sum(record.days_within(first, last) for record in company.leave[person])
 
 
-def _days(case: Case, person: int, period: str) -> float:
-    dates = period_dates(case.company.today, period)
+def _days(case: Case, period: str) -> Callable[[int], float]:
+    """Person -> leave days in the period."""
+    dates = period_dates(case.today, period)
     assert dates is not None
-    return total_days(case.company, person, dates)
+    first, last = date.fromisoformat(dates[1]), date.fromisoformat(dates[2])
+    return lambda person: sum(record.days_within(first, last) for record in case.company.leave[person])

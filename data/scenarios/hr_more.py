@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import date, timedelta
 from functools import lru_cache
 from pathlib import Path
@@ -17,9 +17,10 @@ from typing import Any
 
 from data.scenarios import hr
 from data.scenarios.hr import LEAVE, ORG, WEIGHTS, Case
-from data.schema import Row, Task
-from env.domains.hr.names import Name
-from env.domains.hr.world import DEPARTMENTS, Company, alias_key
+from data.schema import ROW_IDS, Row, Task, reference_of
+from env.domains import hr as domain
+from env.domains.hr.names import PersonName
+from env.domains.hr.world import Company
 from env.yaml_strict import load
 
 # kind -> share of the rows, where all kinds are asked for
@@ -59,7 +60,6 @@ def make_row(kind: int, case: Case, number: int, seed: int) -> Row | None:
     if drawn is None:
         return None
     text, template = _phrase(case, drawn)
-    spec: dict[str, Any] = {"seed": case.company.seed, "size": case.company.size, "split": case.company.split}
     task = Task(
         id=f"hr-{case.company.split}-{seed}-{number:06d}",
         kind=kind,
@@ -68,7 +68,7 @@ def make_row(kind: int, case: Case, number: int, seed: int) -> Row | None:
         language=case.language,
         split=case.company.split,
         template=template,
-        world=spec,
+        world=case.spec,
         now=case.now,
         timezone=case.timezone,
         subject=drawn.subject if isinstance(drawn.subject, int) or drawn.subject is None else dict(drawn.subject),
@@ -83,8 +83,10 @@ def make_row(kind: int, case: Case, number: int, seed: int) -> Row | None:
         },
         reply=_filled(more()["replies"][drawn.reply][case.language], drawn.slots),
     )
-    row = Row(text, drawn.reference or "pending", task)
-    return row if drawn.reference else replace(row, reference_output=row.open().reference_output)
+    if drawn.subject is None:
+        return Row(text, drawn.reference, task)
+    ids = domain.draw_ids(case.spec, case.now, ROW_IDS)
+    return Row(text, reference_of(drawn.subject, ids.__getitem__), task)
 
 
 @lru_cache(maxsize=1)
@@ -127,23 +129,29 @@ def _called(case: Case, index: int) -> str:
 
 def _homonyms(case: Case) -> list[int] | None:
     """Active people of one and the same name, each in a department of their own."""
-    by_name: dict[str, list[int]] = {}
-    for index, person in enumerate(case.company.people):
-        if person.active and index != case.company.ceo:
-            by_name.setdefault(alias_key(person.name.simplified), []).append(index)
-    groups = [group for group in by_name.values() if len(group) > 1]
-    groups = [group for group in groups if len({case.company.people[i].department for i in group}) == len(group)]
-    return case.rng.choice(groups) if groups else None
+    groups = case.company.homonyms
+    return list(case.rng.choice(groups)) if groups else None
 
 
 def _manager(company: Company, index: int) -> int | None:
     return company.people[index].manager
 
 
+def _second_manager(company: Company, index: int) -> int | None:
+    manager = _manager(company, index)
+    return None if manager is None else _manager(company, manager)
+
+
+def _reachable(company: Company, index: int) -> bool:
+    """Whether the manager and the next one up both have an address."""
+    above = (_manager(company, index), _second_manager(company, index))
+    return all(boss is not None and company.people[boss].email for boss in above)
+
+
 # --- steps and facts
 
 
-def _search(name: Name, mention: str | None, who: str, id: str = "search") -> dict[str, Any]:
+def _search(name: PersonName, mention: str | None, who: str, id: str = "search") -> dict[str, Any]:
     step = hr.search_step(name, mention, found=True)
     return {**step, "id": id, "finds": {"emp_id": who}}
 
@@ -187,10 +195,11 @@ def _kind_7(case: Case) -> Drawn | None:
     people = case.company.people
     called = _called(case, group[0])
     departments = [people[index].department for index in group]
-    said = [name if case.language == "zh" else DEPARTMENTS[name] for name in departments]
+    english = case.company.departments
+    said = [name if case.language == "zh" else english[name] for name in departments]
     find = {**hr.search_step(people[group[0]].name, called, found=True), "id": "search"}
     del find["finds"]
-    fact = {"fact": "ask", "value": [[name, DEPARTMENTS[name]] for name in departments]}
+    fact = {"fact": "ask", "value": [[name, english[name]] for name in departments]}
     ask = case.rng.choice(("manager_email", "manager_name"))
     joint = {"zh": "、", "en": ", "}[case.language]
     slots = {"name": called, "who": called, "candidates": joint.join(said)}
@@ -205,7 +214,7 @@ def _kind_8(case: Case) -> Drawn | None:
     subject = case.rng.choice(group)
     person = case.company.people[subject]
     called = _called(case, subject)
-    department = person.department if case.language == "zh" else DEPARTMENTS[person.department]
+    department = person.department if case.language == "zh" else case.company.departments[person.department]
     mention = f"{department}的{called}" if case.language == "zh" else f"{called} of {department}"
     return _manager_of(case, subject, mention, called)
 
@@ -217,13 +226,15 @@ def _kind_9(case: Case) -> Drawn | None:
         return None
     subject = case.rng.choice(group)
     called, email = _called(case, subject), case.company.people[subject].email
+    if not email:
+        return None
     mention = f"{called}（{email}）" if case.language == "zh" else f"{called} ({email})"
     return _manager_of(case, subject, mention, called, "manager_name")
 
 
 def _kind_12(case: Case) -> Drawn | None:
     """Another spelling than the language's own."""
-    subject = _unique(case)
+    subject = _unique(case, lambda index: len(case.company.people[index].name.spellings) > 1)
     if subject is None:
         return None
     name = case.company.people[subject].name
@@ -236,6 +247,8 @@ def _manager_of(case: Case, subject: int, mention: str, called: str, ask: str | 
     if manager is None:
         return None
     ask = ask or case.rng.choice(("manager_email", "manager_name"))
+    if not hr.can_tell(case, ask, subject):
+        return None
     steps = (
         _search(case.company.people[subject].name, called, "$reference"),
         _about(ORG, "$reference", "search", "org"),
@@ -246,7 +259,7 @@ def _manager_of(case: Case, subject: int, mention: str, called: str, ask: str | 
 
 def _kind_14(case: Case) -> Drawn | None:
     """Some days of next week."""
-    monday = case.company.today - timedelta(days=case.company.today.weekday()) + timedelta(days=7)
+    monday = case.today - timedelta(days=case.today.weekday()) + timedelta(days=7)
     last = case.rng.choice((1, 2, 3, 4))
     words = {
         "zh": f"下周一到下周{'一二三四五'[last]}",
@@ -257,7 +270,7 @@ def _kind_14(case: Case) -> Drawn | None:
 
 def _kind_16(case: Case) -> Drawn | None:
     """From one date to another, over the edge of a month or year where there is one near."""
-    first = case.company.today - timedelta(days=case.rng.randrange(4, 22))
+    first = case.today - timedelta(days=case.rng.randrange(4, 22))
     last = first + timedelta(days=case.rng.randrange(3, 8))
     words = {"zh": f"{first}到{last}", "en": f"from {first} to {last}"}
     return _leave_between(case, first, last, words[case.language])
@@ -280,7 +293,7 @@ def _leave_between(case: Case, first: date, last: date, words: str) -> Drawn | N
 
 def _kind_15(case: Case) -> Drawn | None:
     """Sick leave of last month."""
-    end = case.company.today.replace(day=1) - timedelta(days=1)
+    end = case.today.replace(day=1) - timedelta(days=1)
     start = end.replace(day=1)
     subject = _unique(case, lambda index: _taken(case.company, index, start, end, "sick") > 0)
     if subject is None:
@@ -300,12 +313,12 @@ def _kind_15(case: Case) -> Drawn | None:
 def _kind_21(case: Case) -> Drawn | None:
     """The leave of somebody's manager: a second hop, another id."""
     company = case.company
-    subject = _unique(case, lambda index: (_manager(company, index) or 0) != 0)
+    subject = _unique(case, lambda index: _second_manager(company, index) is not None)
     if subject is None:
         return None
     manager = _manager(company, subject)
     assert manager is not None
-    monday = company.today - timedelta(days=company.today.weekday() + 7)
+    monday = case.today - timedelta(days=case.today.weekday() + 7)
     days = _taken(company, manager, monday, monday + timedelta(days=6))
     called = _called(case, subject)
     who = f"{called}的主管" if case.language == "zh" else f"{called}'s manager"
@@ -323,8 +336,8 @@ def _kind_21(case: Case) -> Drawn | None:
 
 def _kind_22(case: Case) -> Drawn | None:
     """The manager's address, or of the next one up where the manager is on leave."""
-    company, today = case.company, case.company.today
-    subject = _unique(case, lambda index: (_manager(company, index) or 0) != 0)
+    company, today = case.company, case.today
+    subject = _unique(case, lambda index: _reachable(company, index))
     if subject is None:
         return None
     manager = _manager(company, subject)
@@ -353,8 +366,8 @@ def _kind_23(case: Case) -> Drawn | None:
     company = case.company
 
     def differ(index: int) -> bool:
-        manager, head = _manager(company, index), company.heads[company.people[index].department]
-        return manager not in (None, head) and index != head
+        manager, head = _manager(company, index), company.heads.get(company.people[index].department)
+        return None not in (manager, head) and head not in (manager, index)
 
     subject = _unique(case, differ)
     if subject is None:
@@ -374,7 +387,7 @@ def _kind_23(case: Case) -> Drawn | None:
 def _kind_24(case: Case) -> Drawn | None:
     """The days of two people; the ids must not be swapped."""
     company = case.company
-    monday = company.today - timedelta(days=company.today.weekday() + 7)
+    monday = case.today - timedelta(days=case.today.weekday() + 7)
     sunday = monday + timedelta(days=6)
     first = _unique(case, lambda index: _taken(company, index, monday, sunday) > 0)
     if first is None:
@@ -444,16 +457,9 @@ def _refused(case: Case, ask: str) -> Drawn | None:
 
 def _kind_30(case: Case) -> Drawn | None:
     """Somebody who has left: the directory does not find them, and their records are nobody's business."""
-    people = case.company.people
-    active = {alias_key(text) for person in people if person.active for text in person.name.spellings}
-    former = [
-        person.name
-        for person in people
-        if not person.active and not active & {alias_key(text) for text in person.name.spellings}
-    ]
-    if not former:
+    if not case.company.former:
         return None
-    name = case.rng.choice(former)
+    name = case.company.people[case.rng.choice(case.company.former)].name
     called = hr.mention_of(case, name)
     step = hr.search_step(name, called, found=False)
     ask = case.rng.choice(("manager_email", "manager_name", "employee_id"))

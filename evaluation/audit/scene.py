@@ -129,7 +129,7 @@ class Scene:
             if index not in banned
             and person.active
             and company.is_unique(index)
-            and task.subject not in (person.manager, person.dotted_line_manager, company.heads[person.department])
+            and task.subject not in (person.manager, person.dotted_line_manager, company.heads.get(person.department))
         )
 
     @cached_property

@@ -46,21 +46,59 @@ class Name:
         return f"{self.surname.capitalize()} {self.given.capitalize()}"
 
     @property
+    def said(self) -> tuple[str, ...]:
+        """What questions call somebody of this name."""
+        return (self.simplified, self.traditional, self.pinyin)
+
+    @property
     def spellings(self) -> tuple[str, ...]:
         """Every form that the directory resolves: simplified, traditional, pinyin in both orders."""
         reversed_order = f"{self.given.capitalize()} {self.surname.capitalize()}"
         return tuple(dict.fromkeys((self.simplified, self.traditional, self.pinyin, reversed_order)))
 
 
+@dataclass(frozen=True, slots=True)
+class ListedName:
+    """A name as somebody's own directory lists it; no spelling is added.
+
+    simplified: what Chinese questions say. pinyin: what English ones say, the same where there is one name only.
+    """
+
+    simplified: str
+    pinyin: str
+    others: tuple[str, ...] = ()
+
+    @property
+    def traditional(self) -> str:
+        """What a Chinese question now and then says instead."""
+        return self.others[0] if self.others else self.simplified
+
+    @property
+    def said(self) -> tuple[str, ...]:
+        return self.spellings
+
+    @property
+    def spellings(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys((self.simplified, self.pinyin, *self.others)))
+
+
+PersonName = Name | ListedName
+
+
 def compose(surname: int, given: tuple[int, ...]) -> Name:
     """The name made of SURNAMES[surname] and one or two entries of GIVEN."""
     family, parts = SURNAMES[surname], [GIVEN[index] for index in given]
     return Name(
-        simplified=family[0] + "".join(part[0] for part in parts),
-        traditional=family[1] + "".join(part[1] for part in parts),
+        simplified=family[0] + "".join([part[0] for part in parts]),
+        traditional=family[1] + "".join([part[1] for part in parts]),
         surname=family[2],
-        given="".join(part[2] for part in parts),
+        given="".join([part[2] for part in parts]),
     )
+
+
+def pinyin_of(surname: int, given: tuple[int, ...]) -> str:
+    """The pinyin without spaces of what `compose` would make: by it names are told apart and split."""
+    return SURNAMES[surname][2] + "".join([GIVEN[index][2] for index in given])
 
 
 def held_out(text: str) -> bool:

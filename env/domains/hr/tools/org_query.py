@@ -14,7 +14,7 @@ def plugin_org_query(world: World, emp_id: str) -> dict[str, Any]:
     if index is None:
         raise ToolError(ErrorCode.NOT_FOUND, f"no active employee has emp_id {emp_id!r}; search by name first")
     person = world.company.people[index]
-    head = world.company.heads[person.department]
+    head = world.company.heads.get(person.department)
     return {
         "emp_id": emp_id,
         "name": person.name.simplified,
