@@ -15,9 +15,10 @@ from pathlib import Path
 import pytest
 
 from data import columns, directory, own, table
+from data.absences import day
 from data.build import ALL_SHARES, write
 from data.checks import leaks
-from data.directory import Imported, day
+from data.directory import Imported
 from data.reader import BadRow, read_rows
 from data.schema import Row
 from env.domains import hr
