@@ -3,7 +3,8 @@
 The rules. Of people:
 
     no id, an id that an earlier row has, no name    the row is left out
-    a name that the search cannot take               the row is left out (more than 64 characters)
+    a name of more than 64 characters                the row is left out, as the search does not take it
+    { or } in a name or department                   the row is left out, as they mark places in questions
     no address, an unreadable or an earlier one's    the person stays and has none: no question asks for it
     an unknown status                                the person works here
     a manager who is not there or has left           the person stays and has no manager: no question asks who it is

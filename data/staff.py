@@ -14,6 +14,7 @@ from env.domains.hr.world import DEPARTMENTS, Company, Person, alias_key
 
 EMAIL = re.compile(r"[A-Za-z0-9._%+\-]+@[A-Za-z0-9\-]+(?:\.[A-Za-z0-9\-]+)+")
 NOBODY = {"manager": "has no manager", "dotted_line_manager": "has no dotted-line manager"}
+WORDED = ("name", "name_en", "alias", "department")  # what stands in questions and answers
 LONGEST_NAME = 64  # of the search's contract
 WORKING = {"", "1", "true", "yes", "y", "是", "active", "在职", "正式", "试用", "试用期", "休假"}
 WORKING |= {"current", "employed", "probation", "on leave"}
@@ -82,6 +83,8 @@ class Staff:
                 self._note(record, "name", f"no name: {name!r}" if name else "no name", "the row is left out")
             elif len(name) > LONGEST_NAME:
                 self._note(record, "name", f"more than {LONGEST_NAME} characters", "the row is left out")
+            elif field := next((each for each in WORDED if set("{}") & set(self._cell(record, each))), None):
+                self._note(record, field, "curly brackets", "the row is left out")
             else:
                 rows[emp_id] = record.row
                 yield record
