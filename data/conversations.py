@@ -2,7 +2,8 @@
 
 Arguments are objects, and only those that were written: nothing is filled up with null. Whoever loads the file has to
 keep it so: `datasets.load_dataset("json", ...)` does, `Dataset.from_list` gives every call the keys of all others. What
-a model thought (`<think>`) is left out.
+a model thought (`<think>`) is left out. Texts stand as they are: control tokens inside a result (a name may well hold
+`<|im_end|>`) are for the trainer to defuse, as training.chat does, since only it knows its tokenizer.
 """
 
 from __future__ import annotations

@@ -41,6 +41,20 @@ class Table:
     records: tuple[Record, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """Something odd, and what was done about it."""
+
+    file: str
+    row: int
+    column: str
+    reason: str
+    done: str
+
+    def __str__(self) -> str:
+        return f"{self.file}: row {self.row}, {self.column}: {self.reason}; {self.done}"
+
+
 def read(path: Path, table: str) -> Table:
     """table: its name in an SQLite file. Raises TableError, or FileNotFoundError where there is no file."""
     if not path.is_file():

@@ -29,9 +29,9 @@ from rich.table import Table
 
 from data import directory
 from data.build import ALL_SHARES, SCENARIOS, write
-from data.directory import Problem
 from data.own import Own, save
 from data.schema import Row
+from data.table import Problem
 from scripts.check_data import faults
 
 SHOWN = 20  # problems on the screen
