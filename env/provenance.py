@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from math import isfinite
 
-from env.types import JSON, Step, Trajectory, Turn
+from env.types import JSON, Step, StopReason, Trajectory, Turn
 
 ID_KEY = "emp_id"
 PLAN = "plan"  # in a result's metadata: the stage of the plan that made the call, from 0
@@ -154,6 +154,8 @@ def unfolded(trajectory: Trajectory) -> Unfolded | None:
     for turn in sorted(called):
         first[turn] = len(was)
         was += [turn] * (1 + max((_stage(step) for step in trajectory.steps_of(turn)), default=0))
+    if not trajectory.turns and trajectory.stop is StopReason.ANSWERED:
+        was.append(max(called) + 1)  # the answer's turn, of which an imported record says nothing
     texts = {first[turn.index]: turn for turn in trajectory.turns}
     turns = tuple(replace(texts[at], index=at) if at in texts else Turn(at, "") for at in range(len(was)))
     steps = [replace(step, turn=first[step.turn] + _stage(step)) for step in trajectory.steps]

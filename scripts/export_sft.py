@@ -88,8 +88,10 @@ def training_rows(path: Path) -> list[Row]:
 
 
 def catalogue(rows: Sequence[Row]) -> set[str]:
-    """Every tool that the rows' prompts declare."""
-    return {name for used in {row.task.domain for row in rows} for name in domain(used).registry().names}
+    """Every tool that the rows' prompts declare, but for those that only undo another one: plans call them."""
+    registries = [domain(name).registry() for name in {row.task.domain for row in rows}]
+    contracts = [registry.contract(name) for registry in registries for name in registry.names]
+    return {contract.name for contract in contracts} - {contract.compensate for contract in contracts}
 
 
 def good_rollouts(folder: Path, rows: Sequence[Row]) -> tuple[list[Example], Counter[str]]:

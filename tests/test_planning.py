@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -86,6 +87,14 @@ def test_the_record_survives_the_exchange_format() -> None:
     read = Trajectory.from_payload(json.dumps(played.to_payload()))
     assert read == played
     assert scored(row, read) == scored(row, played)
+
+
+def test_a_record_without_turns_is_scored_as_well() -> None:
+    """As another platform may hand it over: tool steps with their metadata, no texts, the answer known."""
+    row = of_kind(1)
+    played = play(row, Oracle(), "fresh", surface=PLANS)
+    score = scored(row, replace(played, turns=()))
+    assert score.success and sum(score.increments) == score.total
 
 
 def test_the_model_reads_all_results_at_once() -> None:
