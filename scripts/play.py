@@ -24,8 +24,8 @@ from data.schema import LANGUAGES, Row
 from env.episode import Episode
 from env.types import StopReason, Trajectory, Turn
 from evaluation import players
-from evaluation.record import Record
-from evaluation.scoring import record_of
+from evaluation.scoring import record_of, rubric_of
+from rewards import grounded
 from scripts.call import parsed
 
 COMMANDS = (":hint", ":quit")
@@ -120,19 +120,20 @@ def hint(row: Row, episode: Episode) -> str:
     """What the oracle writes for the first step that has not been earned, or as its answer."""
     # The oracle's turns are the rubric's steps in their order, and then the answer.
     turns = players.play(row, players.Oracle()).turns
-    earned = _so_far(row, episode).score["earned"] if episode.steps else {}
+    earned = _earned(row, episode)
     steps = [step["id"] for step in row.task.rubric["steps"]]
     return turns[next((place for place, step in enumerate(steps) if step not in earned), len(steps))].text
 
 
-def _so_far(row: Row, episode: Episode) -> Record:
-    """The episode scored as if it had stopped here."""
+def _earned(row: Row, episode: Episode) -> Mapping[str, int]:
+    """Steps of the rubric that are done, as if the episode had stopped here."""
     said = [message["content"] for message in episode.messages if message["role"] == "assistant"]
     turns = tuple(Turn(index, text) for index, text in enumerate(said))
     stopped = Trajectory(
         episode.query, episode.reference_output, turns, episode.steps, None, StopReason.TURN_LIMIT, episode.meta
     )
-    return record_of(row, stopped)
+    score = grounded.score(stopped, rubric_of(row, episode.reference_output))
+    return {} if score is None else score.earned
 
 
 def verdict(row: Row, trajectory: Trajectory) -> str:
