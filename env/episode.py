@@ -27,6 +27,7 @@ from env.types import (
 
 # Far above any honest message, low enough that one message cannot run a tool thousands of times.
 MAX_CALLS_PER_TURN = 16
+ABANDONED = "abandoned"  # in `meta`: why the player was given up, where it was
 
 INSTRUCTIONS = {
     "zh": "你是企业助手。事实只能来自工具，不得编造。",
@@ -161,6 +162,13 @@ class Episode:
         if text is not None:
             self._turns.append(Turn(len(self._turns), text))
         self._stop = StopReason.TOKEN_LIMIT
+
+    def abandon(self, reason: str) -> None:
+        """End because whoever plays cannot be reached any more: nobody's turn was bad, so there is no reward."""
+        if self.done:
+            raise RuntimeError(f"the episode has ended ({self._stop})")
+        self.meta[ABANDONED] = reason
+        self._stop = StopReason.INFRASTRUCTURE
 
     def trajectory(self) -> Trajectory:
         """The record. Raises RuntimeError before the episode has ended."""

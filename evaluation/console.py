@@ -34,6 +34,8 @@ def p_text(p: float) -> str:
 def print_summary(console: Console, label: str, numbers: Mapping[str, Any]) -> None:
     """The whole summary of one run."""
     console.print(_headline(label, numbers))
+    if "passes" in numbers:
+        console.print(_passes(numbers["passes"]))
     console.print(_groups(numbers))
     if numbers["tools"]:
         console.print(_tools(numbers))
@@ -50,16 +52,19 @@ def print_comparison(console: Console, before: str, after: str, comparison: Mapp
     """What changed between two runs over the same rows."""
     table = _table(f"{before} → {after}", "", "value")
     difference = comparison["difference"]
+    several = "samples" in comparison
     table.add_row("rows in both", str(comparison["n"]))
     table.add_row("success before", rate_text(comparison["before"]))
     table.add_row("success after", rate_text(comparison["after"]))
     points = [f"{100 * difference[name]:+.1f}" for name in ("value", "low", "high")]
     table.add_row("difference, points", f"{points[0]} ({points[1]} to {points[2]})")
-    table.add_row("wrong → right", str(comparison["to_right"]))
-    table.add_row("right → wrong", str(comparison["to_wrong"]))
+    table.add_row("rows right more often" if several else "wrong → right", str(comparison["to_right"]))
+    table.add_row("rows right less often" if several else "right → wrong", str(comparison["to_wrong"]))
     table.add_row("right in both", str(comparison["both_right"]))
     table.add_row("wrong in both", str(comparison["both_wrong"]))
-    table.add_row("McNemar, exact", p_text(comparison["mcnemar_p"]))
+    if several:
+        table.add_row("now and then right, as often in both", str(comparison["mixed"]))
+    table.add_row("sign test over rows, exact" if several else "McNemar, exact", p_text(comparison["mcnemar_p"]))
     console.print(table)
     for name, reason in (("unscored", "without a score in one of the runs"), ("unpaired", "in one run only")):
         if comparison[name]:
@@ -73,9 +78,37 @@ def _headline(label: str, numbers: Mapping[str, Any]) -> Table:
     table.add_row("score", number(numbers["score"], 3))
     for name, value in numbers["parts"].items():
         table.add_row(f"  {name}", number(value, 3))
+    if calling := numbers.get("calling"):
+        table.add_row("right calls", rate_text(calling["call_accuracy"]))
+        table.add_row("right arguments", rate_text(calling["argument_accuracy"]))
+        table.add_row("calls before what they need", rate_text(calling["order_violations"]))
+        table.add_row("wasted calls an episode", number(calling["wasted_calls"]))
     table.add_row("turns · calls", f"{number(numbers['turns'])} · {number(numbers['calls'])}")
     table.add_row("sampled tokens", number(numbers["sampled_tokens"], 1))
     return table
+
+
+def _passes(found: Mapping[str, Any]) -> Table:
+    table = _table(
+        f"{found['samples']} episodes a row",
+        "k",
+        "one of k right (95 %, by row)",
+        "by person",
+        "all k right",
+        "by person",
+    )
+    for k, one in found["pass_at"].items():
+        cells = [cell for each in (one, found["pass_all"][k]) for cell in (_estimate_text(each), _person_text(each))]
+        table.add_row(k, *cells)
+    return table
+
+
+def _estimate_text(found: Mapping[str, Any]) -> str:
+    return rate_text({"rate": found["value"], "low": found["low"], "high": found["high"]})
+
+
+def _person_text(found: Mapping[str, Any]) -> str:
+    return "–" if found["value"] is None else f"{100 * found['person_low']:.1f}–{100 * found['person_high']:.1f}"
 
 
 def _groups(numbers: Mapping[str, Any]) -> Table:
@@ -91,9 +124,11 @@ def _groups(numbers: Mapping[str, Any]) -> Table:
 
 
 def _tools(numbers: Mapping[str, Any]) -> Table:
-    table = _table("tool calls", "tool", "success", "error")
+    table = _table("tool calls", "tool", "success", "error", "right (95 %)")
+    right = numbers.get("calling", {}).get("tools", {})
     for name, counts in numbers["tools"].items():
-        table.add_row(name, str(counts.get("success", 0)), str(counts.get("error", 0)))
+        accuracy = rate_text(right[name]) if name in right else ""
+        table.add_row(name, str(counts.get("success", 0)), str(counts.get("error", 0)), accuracy)
     table.add_section()
     for code, count in numbers["errors"].items():
         table.add_row(f"  {code}", "", str(count))

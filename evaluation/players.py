@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import date, timedelta
 from typing import Any, Protocol
 
@@ -19,6 +20,18 @@ from env.surface import Surface
 from env.types import Trajectory
 
 MAX_TURNS = 6
+
+Item = tuple[Row, int]  # what is to be played: a row, and which of its episodes, from 0
+
+
+@dataclass(frozen=True, slots=True)
+class Played:
+    """One finished episode. sampled_tokens: what the model wrote, 0 without one. sample: which one of the row."""
+
+    row: Row
+    trajectory: Trajectory
+    sampled_tokens: int = 0
+    sample: int = 0
 
 
 class Player(Protocol):
@@ -54,12 +67,13 @@ class Random:
     """Calls any tool with guessed arguments, now and then a broken or an undeclared one, or invents an answer.
 
     Its turns follow from (seed, row, number of messages so far), so that they don't depend on the order of the rows.
+    sample: which of several episodes of a row; each is another draw.
     """
 
     name = "random"
 
-    def __init__(self, seed: int = 0):
-        self._seed = seed
+    def __init__(self, seed: int = 0, sample: int = 0):
+        self._seed = f"{seed}.{sample}" if sample else str(seed)
 
     def reply(self, row: Row, episode: Episode) -> str:
         rng = random.Random(f"{self._seed}/{row.task.id}/{len(episode.messages)}")
@@ -84,11 +98,15 @@ def play(
     """One whole episode. ids: seed of the employee ids, see `Row.open`."""
     episode = row.open(ids, max_turns, faults, surface)
     while not episode.done:
-        text = player.reply(row, episode)
-        results = episode.play(text) or []
-        episode.messages.append({"role": "assistant", "content": text})
-        episode.messages += [{"role": "tool", "content": result} for result in results]
+        take_turn(episode, player.reply(row, episode))
     return episode.trajectory()
+
+
+def take_turn(episode: Episode, text: str) -> None:
+    """Play one turn and append it, with what the tools returned, to what the player sees next."""
+    results = episode.play(text) or []
+    episode.messages.append({"role": "assistant", "content": text})
+    episode.messages += [{"role": "tool", "content": result} for result in results]
 
 
 def _arguments(rng: random.Random, parameters: Mapping[str, Any], episode: Episode) -> dict[str, Any]:
@@ -130,9 +148,9 @@ def _invented_answer(rng: random.Random, language: str) -> str:
     return f"{days} days of leave; the manager's email is manager{number}@corp.example."
 
 
-def by_name(name: str, seed: int) -> Player:
+def by_name(name: str, seed: int, sample: int = 0) -> Player:
     """name: one of NAMES. Raises KeyError."""
-    made: dict[str, Player] = {"oracle": Oracle(), "silent": Silent(), "random": Random(seed)}
+    made: dict[str, Player] = {"oracle": Oracle(), "silent": Silent(), "random": Random(seed, sample)}
     return made[name]
 
 

@@ -6,7 +6,7 @@ A file that was cut off by a kill is read up to its last whole line, so that the
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from types import TracebackType
@@ -110,9 +110,11 @@ def read_records(path: Path) -> list[Record]:
     return records
 
 
-def done_ids(path: Path) -> set[str]:
-    """The ids of the rows that a file holds already; empty where there is no file."""
-    return {record.row for record in read_records(path)} if path.exists() else set()
+def rewrite(path: Path, records: Iterable[Record]) -> None:
+    """Replace a file of records by these, or leave it as it is."""
+    partial = path.with_suffix(".partial")
+    partial.write_text("".join(record.to_json() + "\n" for record in records), encoding="utf-8")
+    partial.replace(path)
 
 
 def _whole_lines(content: bytes) -> bytes:

@@ -11,7 +11,7 @@ import platform
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from importlib.metadata import version
 from itertools import chain
 from pathlib import Path
@@ -20,17 +20,20 @@ from typing import Any
 from data.build import rows as build_rows
 from data.reader import read_rows
 from data.schema import Row
-from env.types import Trajectory
-from evaluation.record import Record, RecordError, Writer, read_records
+from env.episode import ABANDONED
+from evaluation import samples, stats
+from evaluation.calling import calling
+from evaluation.players import Item, Played
+from evaluation.record import Key, Record, RecordError, Writer, read_records, rewrite
 from evaluation.report import write_report
-from evaluation.scoring import record_of
-from evaluation.stats import compare, summary
+from evaluation.scoring import record_of, rubric_of
+from evaluation.stats import summary
 
 ROWS_SEED = 0  # of generated rows, whatever --seed says: runs with different seeds then answer the same questions
 DEFAULT_ROWS = 500
 RECORDS, SUMMARY, REPORT = "records.jsonl", "summary.json", "report.html"
 
-Episodes = Iterable[tuple[Row, Trajectory, int]]  # row, its finished episode, tokens that the model sampled
+Episodes = Iterable[Played]
 
 
 class Refused(Exception):
@@ -39,7 +42,10 @@ class Refused(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What has to be equal for two invocations to be one evaluation. player: a policy's name or a model's folder."""
+    """What has to be equal for two invocations to be one evaluation. player: a policy, a model's folder or its name.
+
+    The fields that have defaults are younger than some runs: they are written down only where they say anything else.
+    """
 
     player: str
     rows: str
@@ -49,6 +55,14 @@ class Settings:
     max_turns: int
     faults: str = ""  # file of the faults that the tools were given
     surface: str = ""  # which tools were offered, "" for all
+    samples: int = 1  # episodes a row
+    endpoint: str = ""  # address of the server that has the model
+    max_tokens: int | None = None  # of one turn, where an endpoint was told
+
+    def to_dict(self) -> dict[str, Any]:
+        young = ("surface", "samples", "endpoint", "max_tokens")
+        plain = {field.name: field.default for field in fields(self)}
+        return {name: value for name, value in asdict(self).items() if name not in young or value != plain[name]}
 
 
 def select_rows(source: Path | None, count: int | None) -> list[Row]:
@@ -78,7 +92,7 @@ def check_model_folder(path: Path) -> None:
         raise Refused(f"--model {path}: no config.json in it, so this is no model folder")
 
 
-def once_loaded(model: Path, start: Callable[[], Episodes]) -> Iterator[tuple[Row, Trajectory, int]]:
+def once_loaded(model: Path, start: Callable[[], Episodes]) -> Iterator[Played]:
     """The episodes of `start()`. What goes wrong up to the first one, while the model loads, is the folder's fault."""
     try:
         source = iter(start())
@@ -89,38 +103,45 @@ def once_loaded(model: Path, start: Callable[[], Episodes]) -> Iterator[tuple[Ro
     return iter(()) if first is None else chain([first], source)
 
 
-def name_of_model(path: Path) -> str:
-    """The folder's name, with its parent's where it is one checkpoint of many."""
-    parts = path.absolute().parts
+def name_of_model(model: str) -> str:
+    """Of a folder its name, with its parent's where it is one checkpoint of many."""
+    parts = Path(model).absolute().parts
     return "-".join(parts[-2:]) if parts[-1].startswith("checkpoint") else parts[-1]
 
 
-def prepare(out: Path, rows: Sequence[Row], settings: Settings, resume: bool) -> list[Row]:
-    """Make the folder ready and return the rows that are still to be played. Without `resume`, all: records in the
+def prepare(out: Path, rows: Sequence[Row], settings: Settings, resume: bool) -> list[Item]:
+    """Make the folder ready and return what is still to be played. Without `resume`, everything: records in the
     folder are replaced. Raises Refused where the folder holds an evaluation of something else.
     """
+    items = [(row, sample) for row in rows for sample in range(settings.samples)]
     if resume:
-        return _left(out, rows, settings)
+        done = _done(out, rows, settings)
+        return [(row, sample) for row, sample in items if (row.task.id, sample) not in done]
     _make_folder(out)
     (out / RECORDS).write_bytes(b"")
-    _write_summary(out, {"finished": False, "settings": asdict(settings)})
-    return list(rows)
+    _write_summary(out, {"finished": False, "settings": settings.to_dict()})
+    return items
 
 
 def record_all(out: Path, episodes: Episodes, on_record: Callable[[Record], None]) -> None:
     """Score and append every episode as it comes."""
     with Writer(out / RECORDS) as writer:
-        for row, trajectory, sampled_tokens in episodes:
-            record = record_of(row, trajectory, sampled_tokens)
+        for played in episodes:
+            record = record_of(played.row, played.trajectory, played.sampled_tokens, played.sample)
             writer.append(record)
             on_record(record)
 
 
-def finish(out: Path, settings: Settings, command: str, wall_seconds: float) -> dict[str, Any]:
+def finish(out: Path, rows: Sequence[Row], settings: Settings, command: str, wall_seconds: float) -> dict[str, Any]:
     """Write summary.json and report.html from the records; returns the summary. wall_seconds: of this invocation."""
-    records = load_records(out)
+    place = {row.task.id: number for number, row in enumerate(rows)}
+    # Episodes played side by side end in any order, which is no property of the run.
+    records = sorted(load_records(out), key=lambda record: (place[record.row], record.sample))
     numbers = summary(records)
-    content = {"finished": True, "settings": asdict(settings), "command": command}
+    numbers["calling"] = calling(records, {row.task.id: rubric_of(row, row.reference_output) for row in rows})
+    if settings.samples > 1:
+        numbers["passes"] = samples.passes(records, {row.task.id: samples.person_of(row) for row in rows})
+    content = {"finished": True, "settings": settings.to_dict(), "command": command}
     content |= {"wall_seconds": round(wall_seconds, 2), "written": time.strftime("%Y-%m-%dT%H:%M:%S%z")}
     _write_summary(out, content | {"machine": machine(), "summary": numbers})
     write_report(out / REPORT, settings.player, [(settings.player, numbers, records)], None)
@@ -133,8 +154,9 @@ def compare_folders(before: Path, after: Path, out: Path) -> tuple[list[tuple[st
     Returns both summaries with their labels, and the comparison. Raises Refused.
     """
     records = [load_records(before), load_records(after)]
+    several = any(samples.samples_of(part) > 1 for part in records)
     try:
-        comparison = compare(*records)
+        comparison = (samples.compare if several else stats.compare)(*records)
     except ValueError as error:
         raise Refused(f"{before} and {after} cannot be compared: {error}") from error
     labels = _labels(before, after)
@@ -163,29 +185,29 @@ def machine() -> dict[str, Any]:
     }
 
 
-def _left(out: Path, rows: Sequence[Row], settings: Settings) -> list[Row]:
+def _done(out: Path, rows: Sequence[Row], settings: Settings) -> set[Key]:
+    """What the folder holds of this evaluation. Episodes whose player was lost are taken out, to be played again."""
     if not (out / SUMMARY).is_file():
         raise Refused(f"--resume: no evaluation in {out}, there is no {SUMMARY}")
-    asked, asking = _settings_in(out), asdict(settings)
+    asked, asking = asdict(_settings_in(out)), asdict(settings)
     for name in asking:
-        if asked.get(name) != asking[name]:
-            raise Refused(f"--resume: {out} was started with {name} {asked.get(name)!r}, not {asking[name]!r}")
+        if asked[name] != asking[name]:
+            raise Refused(f"--resume: {out} was started with {name} {asked[name]!r}, not {asking[name]!r}")
     queries = {row.task.id: row.input for row in rows}
     records = load_records(out)
     if any(queries.get(record.row) != record.query for record in records):
         raise Refused(f"--resume: {out / RECORDS} holds other rows than these")
-    done = {record.row for record in records}
-    return [row for row in rows if row.task.id not in done]
+    kept = [record for record in records if ABANDONED not in record.payload["trajectory"]["meta"]]
+    if len(kept) < len(records):
+        rewrite(out / RECORDS, kept)
+    return {record.key for record in kept}
 
 
-def _settings_in(out: Path) -> Mapping[str, Any]:
+def _settings_in(out: Path) -> Settings:
     try:
-        settings: Any = json.loads((out / SUMMARY).read_text(encoding="utf-8"))["settings"]
+        return Settings(**json.loads((out / SUMMARY).read_text(encoding="utf-8"))["settings"])
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise Refused(f"--resume: {out / SUMMARY} cannot be used: {error!r}") from error
-    if not isinstance(settings, dict):
-        raise Refused(f"--resume: {out / SUMMARY} has no settings")
-    return settings
 
 
 def _make_folder(out: Path) -> None:

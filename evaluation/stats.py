@@ -1,49 +1,22 @@
 """Numbers about records: rates with intervals, counts, and the paired comparison of two runs.
 
-Rates are over scored episodes; one that the infrastructure broke has no score and is counted apart. The intervals take
-episodes as independent, so several samples of one row make them look narrower than they are.
+Rates are over scored episodes; one that the infrastructure broke has no score and is counted apart. Rows count as
+independent, several episodes of one row do not.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from math import comb, sqrt
 from statistics import fmean
 from typing import Any
 
 from env.registry import NOT_REGISTERED
 from env.types import ErrorCode, Trajectory
-from evaluation.record import Key, Record
-
-Z = 1.959963984540054  # standard normal quantile of 0.975
-
-
-@dataclass(frozen=True, slots=True)
-class Rate:
-    """count of n, with a 95 % interval; no rate and no interval where n is 0."""
-
-    count: int
-    n: int
-    rate: float | None
-    low: float | None
-    high: float | None
-
-
-def rate(count: int, n: int) -> Rate:
-    """With the Wilson interval, which stays inside [0, 1] and has a width at 0 and 1 too."""
-    return Rate(count, n, count / n, *wilson(count, n)) if n else Rate(0, 0, None, None, None)
-
-
-def wilson(count: int, n: int) -> tuple[float, float]:
-    """95 % score interval of a proportion (Wilson 1927). Raises ValueError unless 0 <= count <= n and n > 0."""
-    if n <= 0 or not 0 <= count <= n:
-        raise ValueError(f"expected 0 <= count <= n and n > 0, got count {count}, n {n}")
-    share, scale = count / n, 1 + Z * Z / n
-    centre = (share + Z * Z / (2 * n)) / scale
-    half = Z * sqrt(share * (1 - share) / n + Z * Z / (4 * n * n)) / scale
-    return (centre - half if count else 0.0), (centre + half if count < n else 1.0)  # exact where rounding is not
+from evaluation.intervals import clustered_rate, rate, wilson
+from evaluation.record import Record
 
 
 def summary(records: Sequence[Record]) -> dict[str, Any]:
@@ -53,21 +26,21 @@ def summary(records: Sequence[Record]) -> dict[str, Any]:
         "n": len(scored),
         "infrastructure": len(records) - len(scored),
         "success": _success(scored),
-        "clean": asdict(rate(sum(bool(_score(record)["clean"]) for record in scored), len(scored))),
+        "clean": _rate(scored, lambda record: bool(_score(record)["clean"])),
         "score": _mean(_score(record)["total"] for record in scored),
         "parts": _parts(scored),
         "by_kind": _split(scored, lambda record: record.kind),
         "by_language": _split(scored, lambda record: record.language),
         "by_depth": _split(scored, lambda record: record.depth),
         "by_split": _split(scored, lambda record: record.split),
-        "by_fault": _split(scored, _fault),
+        "by_fault": _split(scored, fault_of),
         **_calls(records),
         "sampled_tokens": _mean(record.sampled_tokens for record in records),
         "failures": _failures(scored),
     }
 
 
-def _fault(record: Record) -> str:
+def fault_of(record: Record) -> str:
     """The first fault that a tool was given in the episode, "none" without one."""
     for step in record.payload["trajectory"]["steps"]:
         for fault in (step.get("metadata") or {}).get("faults", ()):
@@ -106,7 +79,7 @@ def compare(before: Sequence[Record], after: Sequence[Record]) -> dict[str, Any]
     """
     left, right = {record.key: record for record in before}, {record.key: record for record in after}
     keys = [key for key in left if key in right]
-    _check_same_rows(left, right, keys)
+    check_same_rows(before, after)
     scored = [key for key in keys if left[key].score is not None and right[key].score is not None]
     cells = Counter((left[key].success, right[key].success) for key in scored)
     both, gained, lost, neither = (cells[pair] for pair in ((True, True), (False, True), (True, False), (False, False)))
@@ -129,11 +102,13 @@ def compare(before: Sequence[Record], after: Sequence[Record]) -> dict[str, Any]
     }
 
 
-def _check_same_rows(left: Mapping[Key, Record], right: Mapping[Key, Record], keys: Iterable[Key]) -> None:
-    for key in keys:
-        if left[key].query != right[key].query:
+def check_same_rows(before: Iterable[Record], after: Iterable[Record]) -> None:
+    """Raises ValueError where a row of both runs asks something else in one of them."""
+    asked = {record.row: record.query for record in before}
+    for record in after:
+        if record.query != asked.get(record.row, record.query):
             raise ValueError(
-                f"row {key[0]} asks {left[key].query!r} in one run and {right[key].query!r} in the other;"
+                f"row {record.row} asks {asked[record.row]!r} in one run and {record.query!r} in the other;"
                 " compare runs over the same rows"
             )
 
@@ -155,7 +130,11 @@ def _score(record: Record) -> Mapping[str, Any]:
 
 
 def _success(records: Sequence[Record]) -> dict[str, Any]:
-    return asdict(rate(sum(record.success for record in records), len(records)))
+    return _rate(records, lambda record: record.success)
+
+
+def _rate(records: Sequence[Record], good: Callable[[Record], bool]) -> dict[str, Any]:
+    return asdict(clustered_rate([good(record) for record in records], [record.row for record in records]))
 
 
 def _split(records: Sequence[Record], by: Callable[[Record], Any]) -> dict[str, Any]:
