@@ -276,6 +276,7 @@ def _parser() -> argparse.ArgumentParser:
         "--tools_top_k", type=_positive, default=0, metavar="K", help="offer the K tools nearest to each question"
     )
     parser.add_argument("--plan_tool", action="store_true", help="also offer run_plan: several tools in one call")
+    parser.add_argument(
         "--endpoint", metavar="URL", help="an OpenAI-compatible server that has --model, up to before /chat/completions"
     )
     parser.add_argument(
