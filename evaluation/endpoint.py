@@ -10,12 +10,10 @@ import json
 import random
 import threading
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
-from functools import partial
-from itertools import islice
+from queue import SimpleQueue
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -103,6 +101,10 @@ class Endpoint:
     def __exit__(self, *_: object) -> None:
         self.close()
 
+    @property
+    def closed(self) -> bool:
+        return self._over.is_set()
+
     def close(self) -> None:
         """End what is under way: nothing is retried from now on."""
         self._over.set()
@@ -116,7 +118,7 @@ class Endpoint:
         content = json.dumps(body).encode()  # ASCII: a model can write half a surrogate pair
         attempt = 1
         while isinstance(answer := self._once(content), _Failure):
-            if not answer.again or attempt == ATTEMPTS or self._over.is_set():
+            if not answer.again or attempt == ATTEMPTS or self.closed:
                 raise self._error(answer)
             self._sleep(self._wait_s(attempt, answer.after))
             attempt += 1
@@ -160,7 +162,7 @@ class Endpoint:
 
 def play_rows(
     endpoint: Endpoint,
-    items: Iterable[Item],
+    items: Sequence[Item],
     *,
     seed: int,
     max_turns: int,
@@ -168,18 +170,29 @@ def play_rows(
     faults: FaultPlan | None = None,
 ) -> Iterator[Played]:
     """The episodes as they end, so in any order; `concurrency` of them at a time. Raises Unusable."""
-    left = iter(items)
-    play = partial(play_row, endpoint, seed=seed, max_turns=max_turns, faults=faults)
-    with ThreadPoolExecutor(concurrency) as pool:
-        running = {pool.submit(play, item) for item in islice(left, concurrency)}
-        try:
-            while running:
-                done, running = wait(running, return_when=FIRST_COMPLETED)
-                running |= {pool.submit(play, item) for item in islice(left, len(done))}
-                yield from _results(done)
-        except BaseException:  # an interrupt too: the pool waits for its threads, which need not finish their retries
+    ended: SimpleQueue[Played | BaseException] = SimpleQueue()
+    left, lock = iter(items), threading.Lock()
+
+    def work() -> None:
+        while not endpoint.closed:
+            with lock:
+                item = next(left, None)
+            if item is None:
+                return
+            try:
+                ended.put(play_row(endpoint, item, seed=seed, max_turns=max_turns, faults=faults))
+            except BaseException as error:  # raised again in the thread that iterates
+                ended.put(error)
+
+    # Daemons, as a pool would wait for requests that nobody wants any more: minutes, after an interrupt.
+    for _ in range(min(concurrency, len(items))):
+        threading.Thread(target=work, daemon=True).start()
+    for _ in items:
+        played = ended.get()
+        if isinstance(played, BaseException):
             endpoint.close()
-            raise
+            raise played
+        yield played
 
 
 def play_row(endpoint: Endpoint, item: Item, *, seed: int, max_turns: int, faults: FaultPlan | None = None) -> Played:
@@ -202,14 +215,6 @@ def play_row(endpoint: Endpoint, item: Item, *, seed: int, max_turns: int, fault
         else:
             take_turn(episode, reply.text)
     return Played(row, episode.trajectory(), tokens, sample)
-
-
-def _results(done: Iterable[Future[Played]]) -> Iterator[Played]:
-    """What has been played first, then the exception of one that failed, if one did."""
-    failed = [error for future in done if (error := future.exception())]
-    yield from (future.result() for future in done if not future.exception())
-    for error in failed:
-        raise error
 
 
 def _check_address(url: str) -> None:
