@@ -37,14 +37,15 @@ def call_of(name, arguments):
 
 
 NAMES = st.text(min_size=1).filter(str.strip)
+WHOLE = '<tool_call>{"name":"a","arguments":{}}</tool_call>'
+TRAPS = [WHOLE, "<tool_call>", "</tool_call>", "<think>", "</think>", '{"']
+TEXTS = st.text() | st.sampled_from(TRAPS)
 VALUES = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | TEXTS,
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
     max_leaves=6,
 )
-ARGUMENTS = st.dictionaries(st.text(), VALUES, max_size=4)
-WHOLE = '<tool_call>{"name":"a","arguments":{}}</tool_call>'
-TRAPS = [WHOLE, "<tool_call>", "</tool_call>", "<think>", "</think>", '{"']
+ARGUMENTS = st.dictionaries(TEXTS, VALUES, max_size=4)
 PROSE = st.lists(st.sampled_from(TRAPS) | st.text(max_size=5), max_size=4).map("".join)
 
 
