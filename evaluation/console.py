@@ -92,9 +92,9 @@ def _passes(found: Mapping[str, Any]) -> Table:
     table = _table(
         f"{found['samples']} episodes a row",
         "k",
-        "one of k right (95 %, by row)",
+        "pass@k (95 %)",
         "by person",
-        "all k right",
+        "pass^k (95 %)",
         "by person",
     )
     for k, one in found["pass_at"].items():

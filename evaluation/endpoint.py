@@ -10,12 +10,10 @@ import json
 import random
 import threading
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
-from functools import partial
-from itertools import islice
+from queue import SimpleQueue
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -33,6 +31,7 @@ ATTEMPTS = 6
 FIRST_WAIT_S, LONGEST_WAIT_S = 0.5, 30.0
 LONGEST_RETRY_AFTER_S = 120.0
 MOST_FAILURES = 10  # requests in a row that failed for good, before the run ends
+LARGEST_BODY = 16 * 1024 * 1024
 MAX_SHOWN = 200  # characters of a server's message
 RETRIED = frozenset({408, 409, 429})  # and everything from 500 on
 HOPELESS = frozenset({401, 403, 404, 405})  # key, address or model: the next request fails alike
@@ -105,6 +104,10 @@ class Endpoint:
     def __exit__(self, *_: object) -> None:
         self.close()
 
+    @property
+    def closed(self) -> bool:
+        return self._over.is_set()
+
     def close(self) -> None:
         """End what is under way: nothing is retried from now on."""
         self._over.set()
@@ -118,7 +121,7 @@ class Endpoint:
         content = json.dumps(body).encode()  # ASCII: a model can write half a surrogate pair
         attempt = 1
         while isinstance(answer := self._once(content), _Failure):
-            if not answer.again or attempt == ATTEMPTS or self._over.is_set():
+            if not answer.again or attempt == ATTEMPTS or self.closed:
                 raise self._error(answer)
             self._sleep(self._wait_s(attempt, answer.after))
             attempt += 1
@@ -137,9 +140,7 @@ class Endpoint:
 
     def _once(self, content: bytes) -> Reply | _Failure:
         try:
-            response = self._client.post(
-                f"{self.url}/chat/completions", content=content, headers={"Content-Type": "application/json"}
-            )
+            return self._sent(content)
         except httpx2.ConnectError as error:
             # Nobody listens: where nobody ever did, waiting will not help.
             return _Failure(f"no connection ({error})", again=self._answered)
@@ -147,12 +148,16 @@ class Endpoint:
             return _Failure(f"no answer in time ({type(error).__name__})", again=True)
         except (httpx2.HTTPError, httpx2.InvalidURL, OSError, RuntimeError) as error:  # RuntimeError: it was closed
             return _Failure(f"the connection broke ({type(error).__name__})", again=True)
-        if response.status_code != 200:
-            return _refusal(response)
-        try:
-            return _reply(response.json())
-        except (ValueError, RecursionError, LookupError, TypeError):
-            return _Failure(f"the answer is no chat completion: {response.text!r}", again=True)
+
+    def _sent(self, content: bytes) -> Reply | _Failure:
+        headers, body = {"Content-Type": "application/json"}, bytearray()
+        with self._client.stream("POST", f"{self.url}/chat/completions", content=content, headers=headers) as response:
+            for part in response.iter_bytes():
+                body += part
+                if len(body) > LARGEST_BODY:
+                    return _Failure(f"the answer has more than {LARGEST_BODY} bytes", again=False)
+        text = body.decode("utf-8", "replace")
+        return _reply(text) if response.status_code == 200 else _refusal(response.status_code, response.headers, text)
 
     def _wait_s(self, attempt: int, after: float | None) -> float:
         """Twice as long each time, within half of that at random, and never less than the server asks for."""
@@ -162,7 +167,7 @@ class Endpoint:
 
 def play_rows(
     endpoint: Endpoint,
-    items: Iterable[Item],
+    items: Sequence[Item],
     *,
     seed: int,
     max_turns: int,
@@ -171,18 +176,30 @@ def play_rows(
     surface: Surface = ALL_TOOLS,
 ) -> Iterator[Played]:
     """The episodes as they end, so in any order; `concurrency` of them at a time. Raises Unusable."""
-    left = iter(items)
+    ended: SimpleQueue[Played | BaseException] = SimpleQueue()
+    left, lock = iter(items), threading.Lock()
     play = partial(play_row, endpoint, seed=seed, max_turns=max_turns, faults=faults, surface=surface)
-    with ThreadPoolExecutor(concurrency) as pool:
-        running = {pool.submit(play, item) for item in islice(left, concurrency)}
-        try:
-            while running:
-                done, running = wait(running, return_when=FIRST_COMPLETED)
-                running |= {pool.submit(play, item) for item in islice(left, len(done))}
-                yield from _results(done)
-        except BaseException:  # an interrupt too: the pool waits for its threads, which need not finish their retries
+
+    def work() -> None:
+        while not endpoint.closed:
+            with lock:
+                item = next(left, None)
+            if item is None:
+                return
+            try:
+                ended.put(play(item))
+            except BaseException as error:  # raised again in the thread that iterates
+                ended.put(error)
+
+    # Daemons, as a pool would wait for requests that nobody wants any more: minutes, after an interrupt.
+    for _ in range(min(concurrency, len(items))):
+        threading.Thread(target=work, daemon=True).start()
+    for _ in items:
+        played = ended.get()
+        if isinstance(played, BaseException):
             endpoint.close()
-            raise
+            raise played
+        yield played
 
 
 def play_row(
@@ -215,14 +232,6 @@ def play_row(
     return Played(row, episode.trajectory(), tokens, sample)
 
 
-def _results(done: Iterable[Future[Played]]) -> Iterator[Played]:
-    """What has been played first, then the exception of one that failed, if one did."""
-    failed = [error for future in done if (error := future.exception())]
-    yield from (future.result() for future in done if not future.exception())
-    for error in failed:
-        raise error
-
-
 def _check_address(url: str) -> None:
     try:
         parts = urlsplit(url)
@@ -235,36 +244,14 @@ def _check_address(url: str) -> None:
         raise ValueError("an address with a name, password, query or fragment would be written into the run's files")
 
 
-def _refusal(response: httpx2.Response) -> _Failure | Reply:
-    status, said = response.status_code, _said(response)
-    if status == 400 and ("context_length" in said or "context length" in said.lower()):
-        return Reply(None, True, 0)
-    again = status in RETRIED or status >= 500
-    return _Failure(f"status {status}: {said}", again, status in HOPELESS, _retry_after(response))
-
-
-def _said(response: httpx2.Response) -> str:
-    """The server's own words: {"error": {"message": ..., "code": ...}}, or whatever it sent."""
+def _reply(text: str) -> Reply | _Failure:
     try:
-        error = response.json()["error"]
-        return f"{error['message']} {error.get('code') or ''}" if isinstance(error, dict) else str(error)
+        return _completion(json.loads(text))
     except (ValueError, RecursionError, LookupError, TypeError):
-        return response.text
+        return _Failure(f"the answer is no chat completion: {text}", again=True)
 
 
-def _retry_after(response: httpx2.Response) -> float | None:
-    """Seconds from now: a number, or a date against the server's own clock. None where it cannot be read."""
-    given = response.headers.get("retry-after", "")
-    try:
-        if given.isdecimal():
-            return float(given)
-        wait_until, now = (parsedate_to_datetime(text) for text in (given, response.headers.get("date", "")))
-        return max(0.0, (wait_until - now).total_seconds())
-    except (ValueError, TypeError, OverflowError):
-        return None
-
-
-def _reply(body: JSON) -> Reply:
+def _completion(body: JSON) -> Reply:
     """Raises LookupError, TypeError or ValueError where this is no chat completion."""
     choice = body["choices"][0]
     message = choice["message"]
@@ -275,7 +262,36 @@ def _reply(body: JSON) -> Reply:
     return Reply(text_of(message), choice.get("finish_reason") == "length", tokens if type(tokens) is int else 0)
 
 
+def _refusal(status: int, headers: Mapping[str, str], text: str) -> Reply | _Failure:
+    said = _said(text)
+    if status == 400 and ("context_length" in said or "context length" in said.lower()):
+        return Reply(None, True, 0)
+    again = status in RETRIED or status >= 500
+    return _Failure(f"status {status}: {said}", again, status in HOPELESS, _retry_after(headers))
+
+
+def _said(text: str) -> str:
+    """The server's own words: {"error": {"message": ..., "code": ...}}, or whatever it sent."""
+    try:
+        error = json.loads(text)["error"]
+        return f"{error['message']} {error.get('code') or ''}" if isinstance(error, dict) else str(error)
+    except (ValueError, RecursionError, LookupError, TypeError):
+        return text
+
+
+def _retry_after(headers: Mapping[str, str]) -> float | None:
+    """Seconds from now: a number, or a date against the server's own clock. None where it cannot be read."""
+    given = headers.get("retry-after", "")
+    try:
+        if given.isdecimal():
+            return float(given)
+        wait_until, now = (parsedate_to_datetime(text) for text in (given, headers.get("date", "")))
+        return max(0.0, (wait_until - now).total_seconds())
+    except (ValueError, TypeError, OverflowError):
+        return None
+
+
 def _one_line(text: str) -> str:
-    """Short enough for a message, wherever it came from."""
-    line = " ".join(text.split())
+    """Short enough for a message, wherever it came from, and nothing in it that a terminal would obey."""
+    line = "".join(character if character.isprintable() else "?" for character in " ".join(text.split()))
     return line if len(line) <= MAX_SHOWN else line[:MAX_SHOWN] + "…"

@@ -31,6 +31,7 @@ def test_every_command_is_taken(line: str) -> None:
 def test_the_numbers_of_the_table_are_those_of_the_code() -> None:
     assert f"at most {endpoint.ATTEMPTS} times" in TEXT and f"double from {endpoint.FIRST_WAIT_S} s" in TEXT
     assert f"failed {endpoint.MOST_FAILURES} requests in a row" in TEXT
+    assert f"silent for {endpoint.TIMEOUT.read:g} s" in TEXT
     again, hopeless = ", ".join(map(str, sorted(endpoint.RETRIED))), sorted(endpoint.HOPELESS)
     assert f"{again} or 5xx" in TEXT
     assert f"{', '.join(map(str, hopeless[:-1]))} or {hopeless[-1]}" in TEXT

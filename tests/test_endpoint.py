@@ -5,9 +5,10 @@ import re
 from collections import defaultdict
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from threading import Lock, Thread
+from threading import Barrier, Event, Lock, Thread
 
 import pytest
+from httpx2 import Timeout
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -36,14 +37,15 @@ def call_of(name, arguments):
 
 
 NAMES = st.text(min_size=1).filter(str.strip)
+WHOLE = '<tool_call>{"name":"a","arguments":{}}</tool_call>'
+TRAPS = [WHOLE, "<tool_call>", "</tool_call>", "<think>", "</think>", '{"']
+TEXTS = st.text() | st.sampled_from(TRAPS)
 VALUES = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | TEXTS,
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
     max_leaves=6,
 )
-ARGUMENTS = st.dictionaries(st.text(), VALUES, max_size=4)
-WHOLE = '<tool_call>{"name":"a","arguments":{}}</tool_call>'
-TRAPS = [WHOLE, "<tool_call>", "</tool_call>", "<think>", "</think>", '{"']
+ARGUMENTS = st.dictionaries(TEXTS, VALUES, max_size=4)
 PROSE = st.lists(st.sampled_from(TRAPS) | st.text(max_size=5), max_size=4).map("".join)
 
 
@@ -133,7 +135,7 @@ def serving(respond):
             request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
             with lock:
                 seen.append((self.path, dict(self.headers), request))
-                status, headers, body = respond(request)
+            status, headers, body = respond(request)
             if body is None:
                 self.close_connection = True
                 return
@@ -218,6 +220,42 @@ def test_a_busy_server_is_asked_again_when_it_says(tmp_path):
         done, waits = played(url)
     assert waits == [7.0, 9.0, 1.5]  # the third: 2 s, and half of the jitter
     assert done.trajectory == players.play(ROWS[0], players.Oracle())
+
+
+def test_episodes_are_played_side_by_side_and_no_more_than_asked_for():
+    together, asking, most, lock = Barrier(3, timeout=30), 0, 0, Lock()
+
+    def crowded(request):
+        nonlocal asking, most
+        with lock:
+            asking += 1
+            most = max(most, asking)
+        if len(request["messages"]) == 2:
+            together.wait()  # nobody gets a first turn before three have asked for one
+        answer = oracle(request)
+        with lock:
+            asking -= 1
+        return answer
+
+    with serving(crowded) as (url, _), Endpoint(url, "oracle") as endpoint:
+        items = [(row, 0) for row in ROWS if row.task.depth == 2][:3]
+        done = list(play_rows(endpoint, items, seed=0, max_turns=6, concurrency=3))
+    assert most == len(items) == 3 and all(record_of(each.row, each.trajectory).success for each in done)
+
+
+def test_a_silent_server_is_given_up(monkeypatch):
+    monkeypatch.setattr(module, "TIMEOUT", Timeout(0.02))
+    ended = Event()
+    with serving(lambda _: (ended.wait(60), {}, None)) as (url, _):
+        with pytest.raises(Unusable, match="no answer in time"):
+            played(url)
+        ended.set()
+
+
+def test_an_answer_without_end_is_not_kept(monkeypatch):
+    monkeypatch.setattr(module, "LARGEST_BODY", 50)
+    with serving(oracle) as (url, _), pytest.raises(Unusable, match="more than 50 bytes"):
+        played(url)
 
 
 def test_waits_grow_and_stay_within_bounds():
@@ -315,7 +353,7 @@ def test_a_server_that_dies_ends_the_run_in_one_line_and_keeps_what_was_played(t
     [
         ((401, {}, {"error": {"message": f"bad key {KEY}"}}), "status 401: bad key ***"),
         ((404, {}, {"error": "no such model"}), "status 404: no such model"),
-        ((400, {}, {"error": {"message": "tools are\nnot supported"}}), "status 400: tools are not supported"),
+        ((400, {}, {"error": {"message": "tools\nare \x1b[1mnot"}}), "status 400: tools are ?[1mnot"),
         ((200, {}, ("x" * 190 + KEY).encode()), "no chat completion"),
     ],
 )

@@ -438,7 +438,17 @@ def test_a_model_is_played_through_the_rollout_engine(tmp_path, monkeypatch):
     (tmp_path / "model/config.json").write_text("{}")
     out = tmp_path / "out"
     assert main(["--model", str(tmp_path / "model"), "--rows", "5", "--out", str(out), "--temperature", "0.5"]) == 0
-    assert asked.keys() == {"model", "temperature", "seed", "max_turns", "batch_size", "progress", "faults", "samples", "surface"}
+    assert asked.keys() == {
+        "model",
+        "temperature",
+        "seed",
+        "max_turns",
+        "batch_size",
+        "progress",
+        "faults",
+        "samples",
+        "surface",
+    }
     assert asked["temperature"] == 0.5
     assert {item.sampled_tokens for item in read_records(out / "records.jsonl")} == {7}
 
