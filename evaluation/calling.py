@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass
 from statistics import fmean
 from typing import Any
 
-from env.provenance import call_arguments
+from env.provenance import PLAN, call_arguments
 from env.registry import NOT_REGISTERED
 from env.types import AttemptStatus, ErrorCode, Step, Trajectory
 from evaluation.intervals import clustered_rate
@@ -175,8 +175,10 @@ def _given(step: Step, wanted: Sequence[RubricStep]) -> list[Given]:
 
 
 def _is_early(step: Step, rubric: Rubric, earned: Mapping[str, int]) -> bool:
+    # A later stage of a plan passes on what the earlier ones of its turn found.
+    bound = step.turn + 1 if step.result.metadata.get(PLAN) else step.turn
     return not any(
-        all(earned.get(before, step.turn) < step.turn for before in item.after) for item in _steps_of(step.name, rubric)
+        all(earned.get(before, bound) < bound for before in item.after) for item in _steps_of(step.name, rubric)
     )
 
 

@@ -178,7 +178,6 @@ def play_rows(
     """The episodes as they end, so in any order; `concurrency` of them at a time. Raises Unusable."""
     ended: SimpleQueue[Played | BaseException] = SimpleQueue()
     left, lock = iter(items), threading.Lock()
-    play = partial(play_row, endpoint, seed=seed, max_turns=max_turns, faults=faults, surface=surface)
 
     def work() -> None:
         while not endpoint.closed:
@@ -187,7 +186,8 @@ def play_rows(
             if item is None:
                 return
             try:
-                ended.put(play(item))
+                played = play_row(endpoint, item, seed=seed, max_turns=max_turns, faults=faults, surface=surface)
+                ended.put(played)
             except BaseException as error:  # raised again in the thread that iterates
                 ended.put(error)
 
