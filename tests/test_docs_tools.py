@@ -29,6 +29,7 @@ def copied(folder: Path) -> Path:
     return folder
 
 
+@pytest.mark.slow
 def test_every_command_runs_as_it_stands(tmp_path: Path) -> None:
     script = "set -e\npython() { " + sys.executable + ' "$@"; }\n' + "\n".join(BLOCKS)
     done = subprocess.run(
