@@ -130,7 +130,8 @@ class ToolContract:
     def check_output(self, data: JSON) -> JSON:
         """A copy of what the tool returned, so that no later change of its world reaches a finished step.
 
-        Members that are missing get the default that the schema names for them. Raises ToolError(OUTPUT_INVALID).
+        Members that are missing get the default that the schema names for them, through `properties` and `items` as in
+        the arguments. Raises ToolError(OUTPUT_INVALID).
         """
         try:
             copied = json_copy(data)
@@ -264,7 +265,7 @@ def _fill_defaults(schema: Schema, value: JSON) -> None:
 def _add_missing(schema: Schema, value: JSON) -> None:
     if isinstance(value, dict):
         for name, inner in schema.get("properties", {}).items():
-            if name not in value and "default" in inner:
+            if name not in value and isinstance(inner, dict) and "default" in inner:
                 value[name] = json_copy(inner["default"])
 
 
@@ -285,8 +286,8 @@ def _is_integer(schema: Schema) -> bool:
 def _parts(schema: Schema, value: JSON) -> list[tuple[Any, Schema]]:
     """Keys of `value` that hold something, each with the schema declared for it."""
     if isinstance(value, dict) and "properties" in schema:
-        declared = schema["properties"]
-        return [(name, declared[name]) for name in value if name in declared]
+        declared = schema["properties"]  # `true` and `false` are schemas, too, with nothing to normalise inside
+        return [(name, declared[name]) for name in value if isinstance(declared.get(name), dict)]
     if isinstance(value, list) and isinstance(schema.get("items"), dict):
         return [(index, schema["items"]) for index in range(len(value))]
     return []

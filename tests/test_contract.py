@@ -407,6 +407,7 @@ output_schema:
   type: object
   required: [unit, rows]
   properties:
+    anything: true
     unit: {type: string, default: CNY}
     rows:
       type: array
@@ -417,5 +418,6 @@ output_schema:
     returned = {"rows": [{}, {"note": "late"}]}
     assert contract.check_output(returned) == {"rows": [{"note": "none"}, {"note": "late"}], "unit": "CNY"}
     assert returned == {"rows": [{}, {"note": "late"}]}, "the tool's own object stays as it was"
+    assert contract.check_output({"rows": [], "anything": {"a": 1}})["anything"] == {"a": 1}
     with pytest.raises(ToolError, match="rows: is required"):
         contract.check_output({})
