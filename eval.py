@@ -25,6 +25,7 @@ from typing import Any, NoReturn
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+from data.schema import Row
 from env.faults import FaultPlan
 from env.surface import Surface
 from evaluation import players, run
@@ -56,6 +57,7 @@ def _evaluate(asked: argparse.Namespace, command: str) -> int:
     started = time.monotonic()
 
     rows = run.select_rows(source, asked.rows)
+    _check_tools(asked, rows)
     settings = Settings(
         player,
         str(source or "generated"),
@@ -191,6 +193,15 @@ def _fault_plan(asked: argparse.Namespace) -> FaultPlan | None:
         return FaultPlan.load(asked.faults) if asked.faults else None
     except (OSError, ValueError) as error:
         raise Refused(f"--faults: {error}") from error
+
+
+def _check_tools(asked: argparse.Namespace, rows: Sequence[Row]) -> None:
+    """One row of each domain tells whether the tools that a run may offer exist."""
+    for row in {row.task.domain: row for row in rows}.values():
+        try:
+            row.open(surface=_surface(asked))
+        except ValueError as error:
+            raise Refused(f"--tools: {error}") from error
 
 
 def _surface(asked: argparse.Namespace) -> Surface:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from env.domains import domain, known
 from env.planning import Planner
 from env.registry import Registry
 from env.retrieval import nearest
@@ -30,9 +31,10 @@ class Surface:
     def offer(self, registry: Registry, question: str) -> tuple[Registry, Planner | None]:
         """The tools of one episode, and who runs its plans. registry: bound to its world.
 
-        Raises ValueError for an allowed name that is not there.
+        Of the allowed names those of its domain count: rows of several may be mixed. Raises ValueError for a name that
+        no domain has.
         """
-        offered = registry.only(self.allowed) if self.allowed else registry
+        offered = registry.only(self._of(registry)) if self.allowed else registry
         if self.top_k:
             contracts = [offered.contract(name) for name in offered.names]
             offered = offered.only(nearest(contracts, question, self.top_k))
@@ -40,3 +42,11 @@ class Surface:
             return offered, None
         planner = Planner(offered)
         return offered.joined(planner.tool()), planner
+
+    def _of(self, registry: Registry) -> list[str]:
+        others = [name for name in self.allowed if name not in registry.names]
+        everywhere = {tool for each in known() for tool in domain(each).registry().names} if others else set()
+        for name in others:
+            if name not in everywhere:
+                raise ValueError(f"no tool {name!r}; there are {', '.join(registry.names)}")
+        return [name for name in self.allowed if name in registry.names]

@@ -14,6 +14,7 @@ from env.domains import domain
 from env.registry import Registry, Tool
 from env.retrieval import nearest
 from env.surface import Surface
+from eval import main as evaluate
 from evaluation.players import Oracle, play
 from evaluation.scoring import rubric_of
 from rewards import grounded
@@ -38,6 +39,22 @@ def test_an_allow_list_hides_the_other_tools_from_prompt_and_registry() -> None:
     assert "tool_not_found" in text
     with pytest.raises(ValueError, match="no tool 'salary'"):
         ROW.open(surface=Surface(allowed=("salary",)))
+
+
+def test_an_allow_list_may_name_tools_of_several_domains() -> None:
+    surface = Surface(allowed=("plugin_org_query", "get_weather"))
+    weather = next(iter(rows("train", 1, 5, domain="weather")))
+    assert offered(ROW, surface) == ["plugin_org_query"]
+    assert offered(weather, surface) == ["get_weather"]
+
+
+def test_a_tool_that_nobody_has_is_one_line_before_anything_runs(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["--policy", "oracle", "--rows", "2", "--tools", "salary", "--out", str(tmp_path / "run")]
+    assert evaluate(words) == 2
+    assert "error: --tools: no tool 'salary'" in capsys.readouterr().err
+    assert not (tmp_path / "run").exists()
 
 
 def test_the_nearest_tools_are_found_by_name_and_by_description_in_both_languages() -> None:
