@@ -18,15 +18,13 @@ import platform
 import random
 import re
 import resource
-import socket
 import subprocess
 import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -54,6 +52,7 @@ from evaluation.players import Random as RandomPlayer
 from evaluation.scoring import rubric_of
 from rewards import grounded
 from scripts.check import NOW, fingerprint
+from scripts.serve_mcp import started
 
 
 @dataclass(frozen=True, slots=True)
@@ -552,7 +551,7 @@ def mcp_over_http(divisor: int) -> Figure:
         )  # fmt: skip
         tally.note(done.returncode == 2, f"served on all addresses: {words}")
     for token in ("", "secret"):
-        with _served(token) as port:
+        with started(DOMAIN_SERVER, {"STEPCREDIT_MCP_TOKEN": token}) as port:
             url, own = f"http://127.0.0.1:{port}/mcp", {"authorization": f"Bearer {token}"} if token else {}
             for _ in range(max(1, 20 // divisor)):
                 for status, headers, body in FOREIGN:
@@ -566,6 +565,7 @@ def mcp_over_http(divisor: int) -> Figure:
     return tally.figure("R21", "MCP over HTTP: strangers refused, honest clients served")
 
 
+DOMAIN_SERVER = (sys.executable, "-m", "scripts.serve_mcp", "--domain", "hr")
 OPEN_WITHOUT_CARE: tuple[tuple[str, list[str]], ...] = (
     ("", []),
     ("secret", []),
@@ -583,25 +583,6 @@ FOREIGN: tuple[tuple[int, dict[str, str], bytes], ...] = (
     (403, {"origin": "null"}, b"{}"),
     (413, {}, b" " * (4 * 1024 * 1024 + 1)),
 )
-
-
-@contextmanager
-def _served(token: str) -> Iterator[int]:
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        port = int(taken.getsockname()[1])
-    words = [sys.executable, "-m", "scripts.serve_mcp", "--domain", "hr", "--http", "--port", str(port)]
-    process = subprocess.Popen(words, env={**os.environ, "STEPCREDIT_MCP_TOKEN": token}, stderr=subprocess.DEVNULL)
-    try:
-        for _ in range(600):
-            with socket.socket() as probe:
-                if not probe.connect_ex(("127.0.0.1", port)):
-                    break
-            time.sleep(0.1)
-        yield port
-    finally:
-        process.terminate()
-        process.wait()
 
 
 MEASURES: dict[str, Measure] = {

@@ -13,9 +13,7 @@ import io
 import json
 import os
 import platform
-import socket
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
@@ -35,6 +33,7 @@ from env.domains import domain
 from env.registry import Registry, Tool
 from env.telemetry import JsonLog, Metrics, Spans
 from env.types import ToolCall
+from scripts.serve_mcp import started
 
 NOW = "2026-06-03T09:00:00+08:00"
 CALL = ToolCall("get_weather", {"city": "Beijing", "date": "2026-06-05"})
@@ -129,7 +128,7 @@ def far_variants(stack: ExitStack) -> dict[str, Call]:
     from env.transports.mcp_client import McpServers, ServerAddress
 
     command = (sys.executable, "-m", "scripts.serve_mcp", "--domain", "weather")
-    url = stack.enter_context(_served(command))
+    url = f"http://127.0.0.1:{stack.enter_context(started(command))}/mcp"
     servers = stack.enter_context(McpServers({"stdio": ServerAddress(command), "http": ServerAddress(url=url)}))
     variants: dict[str, Call] = {"MCP in memory": stack.enter_context(_in_memory())}
     for name in ("stdio", "http"):
@@ -148,24 +147,6 @@ def _in_memory() -> Iterator[Call]:
     server = make_server("weather", {"spec": dict(domain("weather").EXAMPLE), "now": NOW, "ids": "bench"})
     with start_blocking_portal() as portal, portal.wrap_async_context_manager(Client(server)) as client:
         yield lambda: portal.call(client.call_tool, CALL.name, dict(CALL.arguments))
-
-
-@contextmanager
-def _served(command: Sequence[str]) -> Iterator[str]:
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        port = taken.getsockname()[1]
-    process = subprocess.Popen([*command, "--http", "--port", str(port)])
-    try:
-        for _ in range(600):
-            with socket.socket() as probe:
-                if not probe.connect_ex(("127.0.0.1", port)):
-                    break
-            time.sleep(0.1)
-        yield f"http://127.0.0.1:{port}/mcp"
-    finally:
-        process.terminate()
-        process.wait()
 
 
 def measured(variants: Mapping[str, Call], rounds: int, calls: int, clock: Callable[[], float]) -> dict[str, float]:

@@ -14,9 +14,12 @@ import argparse
 import hmac
 import json
 import os
+import socket
+import subprocess
 import sys
-from collections.abc import Sequence
-from contextlib import ExitStack
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 from env.domains import domain, known
@@ -84,6 +87,37 @@ def serve_http(server: Any, host: str, port: int, hosts: list[str], token: str) 
         transport_security=security(hosts), max_request_body_size=BODY_LIMIT, host=host
     )
     uvicorn.run(guarded(application, token), host=host, port=port, log_level="warning")
+
+
+@contextmanager
+def started(words: Sequence[str], environment: Mapping[str, str] | None = None) -> Iterator[int]:
+    """A server in a process of its own, over HTTP on a free loopback port, for benchmarks; gives the port.
+
+    words: the command up to `--http`. Raises RuntimeError where it does not come up.
+    """
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        port = int(taken.getsockname()[1])
+    process = subprocess.Popen(
+        [*words, "--http", "--port", str(port)], env={**os.environ, **(environment or {})}, stderr=subprocess.DEVNULL
+    )
+    try:
+        _wait_for(process, port)
+        yield port
+    finally:
+        process.terminate()
+        process.wait()
+
+
+def _wait_for(process: subprocess.Popen[bytes], port: int) -> None:
+    for _ in range(600):
+        if process.poll() is not None:
+            break
+        with socket.socket() as probe:
+            if not probe.connect_ex(("127.0.0.1", port)):
+                return
+        time.sleep(0.1)
+    raise RuntimeError(f"the server does not come up on port {port}")
 
 
 def guarded(application: Any, token: str) -> Any:
