@@ -106,6 +106,7 @@ def test_every_end_has_its_code(contract: ToolContract, a: str, code: ErrorCode)
     assert sleepers() == []
 
 
+@pytest.mark.slow  # its healthy calls have a deadline: it needs the cores for itself, which the slow part has
 def test_hung_calls_end_in_time_leave_nothing_and_disturb_nobody(contract: ToolContract) -> None:
     """A small R7: 24 calls, a third of them hung, from 8 threads."""
     bound = Registry([Tool(contract, wait_for)]).bind([])
