@@ -32,6 +32,10 @@ output_schema: {type: object}
 """
 
 
+# Of this process: other workers run the same tests at the same time.
+SLEEP = f"import time; time.sleep(600)  # for {os.getpid()}"
+
+
 def wait_for(world: list[int], a: str = "") -> dict[str, Any]:
     if a == "hang":
         while True:
@@ -40,7 +44,7 @@ def wait_for(world: list[int], a: str = "") -> dict[str, Any]:
         while True:
             pass
     if a == "child":
-        subprocess.run([sys.executable, "-c", "import time; time.sleep(600)"], check=False)
+        subprocess.run([sys.executable, "-c", SLEEP], check=False)
     if a == "error":
         raise ToolError(ErrorCode.NOT_FOUND, "no such thing")
     if a == "bug":
@@ -65,11 +69,7 @@ def children() -> set[int]:
 
 
 def sleepers() -> list[psutil.Process]:
-    return [
-        each
-        for each in psutil.process_iter(["cmdline"])
-        if "import time; time.sleep(600)" in (each.info["cmdline"] or [])
-    ]
+    return [each for each in psutil.process_iter(["cmdline"]) if SLEEP in (each.info["cmdline"] or [])]
 
 
 def test_a_call_runs_elsewhere_and_its_answer_comes_back(contract: ToolContract) -> None:
